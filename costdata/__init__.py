@@ -1,0 +1,1 @@
+"""Facts with a source, and the arithmetic of money and carbon."""

@@ -1,0 +1,1 @@
+"""From a study file to a Pareto front: study, space, search, archive, command."""

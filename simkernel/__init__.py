@@ -1,0 +1,1 @@
+"""Physics of training and serving on accelerator clusters; knows no price, no file and no study."""

@@ -1,0 +1,40 @@
+"""The folder is the registry: a file's name is the name used in a study.
+
+A new algorithm is one new file in `collectives/` or `schedules/`; nothing else is edited.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from types import ModuleType
+
+from simkernel.errors import unknown
+
+
+@cache
+def names(folder: str) -> tuple[str, ...]:
+    """Names of all algorithms in a folder such as "schedules", sorted; their index is their code."""
+    package = importlib.import_module(f"simkernel.{folder}")
+    found = (module.name for module in pkgutil.iter_modules(package.__path__))
+    return tuple(sorted(name for name in found if not name.startswith("_")))
+
+
+@cache
+def find(folder: str, name: str) -> ModuleType:
+    """The module of one algorithm.
+
+    Raises
+    ------
+    UnknownName : no file of that name in the folder
+    """
+    if name not in names(folder):
+        raise unknown(folder, name, names(folder))
+    return importlib.import_module(f"simkernel.{folder}.{name}")
+
+
+def code(folder: str, name: str) -> int:
+    """The integer that stands for a name in a column of choices."""
+    find(folder, name)
+    return names(folder).index(name)

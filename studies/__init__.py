@@ -1,0 +1,1 @@
+"""Study files: each is an example, a test and a page of the documentation."""
