@@ -1,0 +1,147 @@
+"""Chips, their efficiency curves and their links, as columns.
+
+One frozen dataclass serves as the whole catalogue, as a batch of candidates and as one chip:
+`take` turns one into another. What a chip costs is not known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from simkernel.columns import Codes, Floats
+
+PRECISIONS = ("bf16", "fp16", "fp8", "fp8_block", "mxfp8", "nvfp4", "mxfp4", "int8")
+"""GEMM precisions; a precision axis stores the index. fp8_block: 128 x 128 block scales."""
+
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
+"""What a link is asked to do; link curves have one column each."""
+
+TOPOLOGIES = ("switched", "full_mesh", "torus2d", "torus3d", "bridge", "none")
+"""Shape of a scale-up domain; a topology axis stores the index."""
+
+T = TypeVar("T", bound="Columns")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Base of the column tables: every field is an array whose first axis is the row."""
+
+    def take(self: T, rows: Codes | int) -> T:
+        """The same table for some rows, in the order given."""
+        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+
+@dataclass(frozen=True)
+class GemmCurve(Columns):
+    """Time of a matrix product, per chip and precision.
+
+    seconds = floor_s + max(flop / (peak x frac), bytes / (HBM rate x hbm_frac)),
+    frac = flop_frac_max x m/(m+rows_half) x n/(n+columns_half) x k/(k+inner_half).
+    All fields have shape (n, len(PRECISIONS)); NaN where the chip lacks the precision.
+    """
+
+    flop_frac_max: Floats
+    rows_half: Floats
+    columns_half: Floats
+    inner_half: Floats
+    hbm_frac: Floats
+    floor_s: Floats
+
+
+@dataclass(frozen=True)
+class AttentionCurve(Columns):
+    """Time of the attention core (prefill or training form), per chip; shape (n,).
+
+    seconds = floor_s + max(flop / (bf16 peak x flop_frac_max x s/(s+tokens_half)),
+    bytes / (HBM rate x hbm_frac)); the backward pass reaches backward_frac of the forward rate.
+    """
+
+    flop_frac_max: Floats
+    tokens_half: Floats
+    hbm_frac: Floats
+    floor_s: Floats
+    backward_frac: Floats
+
+
+@dataclass(frozen=True)
+class StreamCurve(Columns):
+    """Time of memory-bound element-wise kernels, per chip; shape (n,)."""
+
+    hbm_frac: Floats
+    floor_s: Floats
+
+
+@dataclass(frozen=True)
+class LinkCurve(Columns):
+    """Time of one collective on one tier: base_s + step_s x steps + bytes / (wire x wire_frac).
+
+    All fields have shape (n, len(OPERATIONS)).
+    """
+
+    wire_frac: Floats
+    base_s: Floats
+    step_s: Floats
+
+
+@dataclass(frozen=True)
+class PowerCurve(Columns):
+    """Watts of one device from what it is doing; shape (n,).
+
+    w = min(cap, context_w + memory_w x u_mem^memory_exponent
+                 + compute_w x u_comp^compute_exponent + communication_w x u_comm).
+    """
+
+    idle_w: Floats
+    context_w: Floats
+    memory_w: Floats
+    memory_exponent: Floats
+    compute_w: Floats
+    compute_exponent: Floats
+    communication_w: Floats
+    cap_w: Floats
+    host_idle_w: Floats
+    host_span_w: Floats
+
+
+@dataclass(frozen=True)
+class Chips(Columns):
+    """Accelerators: one row each; shape (n,) unless said.
+
+    `memory_bytes` is what the driver reports. `peak_flop_per_s` (n, len(PRECISIONS)) is dense,
+    NaN where unsupported. `scaleup_bytes_per_s` is per device and direction to all peers
+    together, `scaleup_peer_bytes_per_s` per direct link; `scaleout_bytes_per_s` per device and
+    direction. Host watts in `power` are shares of one device.
+    """
+
+    name: npt.NDArray[np.str_]
+    memory_bytes: Floats
+    hbm_bytes_per_s: Floats
+    peak_flop_per_s: Floats
+    scaleup_bytes_per_s: Floats
+    scaleup_peer_bytes_per_s: Floats
+    scaleup_topology_code: Codes
+    scaleout_bytes_per_s: Floats
+    host_link_bytes_per_s: Floats
+    devices_per_host: Codes
+    gemm: GemmCurve
+    attention: AttentionCurve
+    stream: StreamCurve
+    scaleup: LinkCurve
+    scaleout: LinkCurve
+    power: PowerCurve
+
+    def take(self, rows: Codes | int) -> Chips:
+        """The same table for some rows, curves included."""
+        picked = {
+            f.name: value.take(rows) if isinstance(value, Columns) else value[rows]
+            for f in fields(self)
+            for value in (getattr(self, f.name),)
+        }
+        return Chips(**picked)
