@@ -1,0 +1,125 @@
+"""Which points no other point beats: exact, whole or in chunks, per group; and a name for a front.
+
+Every objective is to be minimised. Only comparisons are used, never sums or distances, so an
+objective in dollars and one in gigawatts weigh the same. The room knows no plan and no unit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import moocore
+import numpy as np
+import numpy.typing as npt
+
+from simkernel.columns import Floats, Masks
+from simkernel.errors import PlanError
+
+HASHED_DIGITS = 9
+"""Significant digits that enter a front's hash: below the noise of reordered sums (1e-12)."""
+
+
+def nondominated(points: npt.ArrayLike) -> Masks:
+    """True where no other point is at least as good in all objectives and better in one.
+
+    Parameters
+    ----------
+    points : (n, k) objectives to minimise, numbers of any kind, k >= 1
+
+    Returns
+    -------
+    (n,) mask; of equal points only the first stays
+
+    Raises
+    ------
+    PlanError : an objective that is NaN or infinite, or points that are not a table
+
+    References
+    ----------
+    Kung, Luccio and Preparata, J. ACM 22(4), 1975: the O(n log^(k-2) n) sweep in moocore.
+    """
+    rows = _finite(points)
+    if len(rows) == 0:
+        return np.zeros(0, dtype=np.bool_)
+    return np.asarray(moocore.is_nondominated(rows, keep_weakly=False), dtype=np.bool_)
+
+
+def merge(front: npt.ArrayLike, block: npt.ArrayLike) -> tuple[Masks, Masks]:
+    """What stays of a running front and of a new block when the two meet.
+
+    Folding blocks one after another gives the front of all points together, because a point
+    that is beaten once is beaten for good.
+
+    Parameters
+    ----------
+    front : (m, k) points kept so far
+    block : (n, k) new points; a copy of a kept point does not enter
+
+    Returns
+    -------
+    (m,) and (n,) masks of what stays
+    """
+    old, new = _finite(front), _finite(block)
+    if len(old) == 0:
+        return np.zeros(0, dtype=np.bool_), nondominated(new)
+    stays = nondominated(np.concatenate([old, new]))
+    return stays[: len(old)], stays[len(old) :]
+
+
+def nondominated_by(groups: npt.ArrayLike, points: npt.ArrayLike) -> Masks:
+    """The same mask, where points are compared only inside their own group.
+
+    Parameters
+    ----------
+    groups : (n,) group of each point, e.g. the code of its hardware bill
+    points : (n, k) objectives to minimise
+
+    Returns
+    -------
+    (n,) mask; the first of equal points of one group stays
+    """
+    rows = _finite(points)
+    codes = np.asarray(groups)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order])) + 1
+    stays = np.zeros(len(rows), dtype=np.bool_)
+    for members in np.split(order, starts):
+        stays[members] = nondominated(rows[members])
+    return stays
+
+
+def rounded_hash(rows: npt.ArrayLike) -> str:
+    """A name for a set of rows: the same for any order, other for any other front.
+
+    Parameters
+    ----------
+    rows : (n, k) numbers, rounded here to `HASHED_DIGITS` significant digits
+
+    Returns
+    -------
+    16 hexadecimal digits of a SHA-256
+
+    Notes
+    -----
+    A value within 1e-12 of a rounding edge may fall on either side on another machine.
+    """
+    table = _finite(rows)
+    lines = sorted(",".join(f"{x:.{HASHED_DIGITS - 1}e}" for x in row) for row in table + 0.0)
+    return hashlib.sha256("\n".join([f"{table.shape[1]}", *lines]).encode()).hexdigest()[:16]
+
+
+def _finite(points: npt.ArrayLike) -> Floats:
+    """A C-ordered (n, k) table of finite float64."""
+    rows = np.ascontiguousarray(points, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise PlanError(
+            f"objectives have the shape {rows.shape}; a table (points, objectives) is wanted"
+        )
+    faulty = ~np.isfinite(rows)
+    if faulty.any():
+        columns = np.flatnonzero(faulty.any(axis=0)).tolist()
+        raise PlanError(
+            f"{int(faulty.any(axis=1).sum())} of {len(rows)} points are NaN or infinite in "
+            f"objective {columns}; a point without a value is left out before the front"
+        )
+    return rows
