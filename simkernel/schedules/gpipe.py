@@ -1,0 +1,31 @@
+"""All forwards, then all backwards (Huang et al. 2019): simple, and keeps every micro-batch."""
+
+from __future__ import annotations
+
+from simkernel.columns import Codes, Floats
+from simkernel.schedules import one_forward_one_backward
+
+
+def span(
+    first_s: Floats,
+    inner_s: Floats,
+    last_s: Floats,
+    stages: Codes,
+    chunks: Codes,
+    micro_batches: Codes,
+) -> tuple[Floats, Floats]:
+    """As one-forward-one-backward: the order differs in memory, not in time."""
+    return one_forward_one_backward.span(first_s, inner_s, last_s, stages, chunks, micro_batches)
+
+
+def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:
+    """Every micro-batch of the step."""
+    return micro_batches * 1.0
+
+
+def order(
+    stage: int, stages: int, chunks: int, micro_batches: int
+) -> list[tuple[str, int, int]]:
+    """Forwards in order, backwards in order."""
+    forward = [("forward", 0, i) for i in range(micro_batches)]
+    return forward + [("backward", 0, i) for i in range(micro_batches)]

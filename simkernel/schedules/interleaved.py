@@ -1,0 +1,56 @@
+"""Interleaved one-forward-one-backward: each device holds several chunks of the pipeline.
+
+Narayanan et al. 2021, section 2.2.2: the bubble shrinks by the number of chunks, activation
+memory grows by 1 + (p-1)/(p v) (Korthikanti et al. 2022, section 4.3).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simkernel.columns import Codes, Floats
+from simkernel.schedules import one_forward_one_backward
+
+
+def span(
+    first_s: Floats,
+    inner_s: Floats,
+    last_s: Floats,
+    stages: Codes,
+    chunks: Codes,
+    micro_batches: Codes,
+) -> tuple[Floats, Floats]:
+    """All turns of the slowest stage, and the waiting of one-forward-one-backward over chunks.
+
+    Balanced: m (F + B) + (p - 1)(F + B) / v. Needs micro-batches in multiples of the stages.
+    """
+    span_s, bubble_s = one_forward_one_backward.span(
+        first_s, inner_s, last_s, stages, chunks, micro_batches
+    )
+    return span_s - bubble_s + bubble_s / chunks, bubble_s / chunks
+
+
+def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:
+    """Warm-up chunks 2 (p - i - 1) + (v - 1) p, plus the one in work, over v chunks a stage."""
+    warm = 2 * (stages - stage - 1) + (chunks - 1) * stages + 1
+    return np.minimum(warm, micro_batches * chunks) / chunks
+
+
+def order(
+    stage: int, stages: int, chunks: int, micro_batches: int
+) -> list[tuple[str, int, int]]:
+    """Groups of p micro-batches walk through the chunks; backward walks them in reverse."""
+    group = [
+        (c, g * stages + i)
+        for g in range(micro_batches // stages)
+        for c in range(chunks)
+        for i in range(stages)
+    ]
+    forward = [("forward", c, i) for c, i in group]
+    backward = [("backward", chunks - 1 - c, i) for c, i in group]
+    total = len(forward)
+    warm = min(2 * (stages - stage - 1) + (chunks - 1) * stages, total)
+    passes = forward[:warm]
+    for i in range(total - warm):
+        passes += [forward[warm + i], backward[i]]
+    return passes + backward[total - warm :]
