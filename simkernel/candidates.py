@@ -1,0 +1,85 @@
+"""One column per decision of a training plan; what follows from decisions is a property."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel.columns import Codes, Floats
+from simkernel.hardware import Columns
+from simkernel.placement import Degrees
+
+RECOMPUTE = ("none", "selective", "full")
+"""Activation recomputation; a recompute axis stores the index."""
+
+
+@dataclass(frozen=True)
+class TrainingPlans(Columns):
+    """Candidates of a training study; every field (n,). Codes index the tuples they name.
+
+    `supernode_devices` is the scale-up domain; `schedule_code` and `collective_code` index
+    `plugins.names`, a collective code one past the last means the best of all.
+    """
+
+    devices: Codes
+    supernode_devices: Codes
+    oversubscription: Floats
+    tensor_parallel: Codes
+    pipeline_parallel: Codes
+    context_parallel: Codes
+    expert_parallel: Codes
+    expert_tensor_parallel: Codes
+    virtual_stages: Codes
+    micro_batch_sequences: Codes
+    global_batch_sequences: Codes
+    zero_stage: Codes
+    recompute_code: Codes
+    schedule_code: Codes
+    precision_code: Codes
+    placement_code: Codes
+    collective_code: Codes
+    power_cap_frac: Floats
+
+    @property
+    def data_parallel(self) -> Codes:
+        """Replicas: what the other degrees leave of the devices."""
+        degrees = self.tensor_parallel * self.pipeline_parallel * self.context_parallel
+        return self.devices // degrees
+
+    @property
+    def micro_batches(self) -> Codes:
+        """Micro-batches of one replica in one step."""
+        return self.global_batch_sequences // (self.data_parallel * self.micro_batch_sequences)
+
+    @property
+    def degrees(self) -> Degrees:
+        """Group sizes for the placement room."""
+        return Degrees(
+            tensor=self.tensor_parallel,
+            context=self.context_parallel,
+            data=self.data_parallel,
+            pipeline=self.pipeline_parallel,
+            expert=self.expert_parallel,
+            expert_tensor=self.expert_tensor_parallel,
+        )
+
+
+def plan_of(**decisions: float) -> TrainingPlans:
+    """One plan as a table of length 1; decisions left out take the plainest value."""
+    plain: dict[str, float] = {
+        "oversubscription": 1.0,
+        "power_cap_frac": 1.0,
+        "zero_stage": 1,
+        "recompute_code": 0,
+        "schedule_code": 0,
+        "precision_code": 0,
+        "placement_code": 0,
+        "collective_code": 0,
+    }
+    ones = dict.fromkeys(TrainingPlans.__dataclass_fields__, 1.0)
+    real = {"oversubscription", "power_cap_frac"}
+    merged = {**ones, **plain, **decisions}
+    return TrainingPlans(
+        **{k: np.array([v], dtype=float if k in real else np.int64) for k, v in merged.items()}
+    )

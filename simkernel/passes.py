@@ -1,0 +1,101 @@
+"""The pass: busy seconds per resource plus a floor, for one stage over some tokens.
+
+The only place where compute, memory and network meet. Passes add when they run one after
+another; `combine` tells how long passes take that run beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from simkernel.columns import Column, Floats
+from simkernel.roofline import Work
+from simkernel.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Seconds of one pass; each a number or (n,).
+
+    Parameters
+    ----------
+    compute_s, hbm_s, inside_s, outside_s, host_s : each resource is busy
+    floor_s : the pass alone, its steps one after another; nothing beside it makes it shorter
+    peak_compute_s, peak_hbm_s : flop / dense peak and bytes / memory rate, for utilisation
+    inside_bytes, outside_bytes : sent per device inside and outside the scale-up domain
+    """
+
+    compute_s: Column = 0.0
+    hbm_s: Column = 0.0
+    inside_s: Column = 0.0
+    outside_s: Column = 0.0
+    host_s: Column = 0.0
+    floor_s: Column = 0.0
+    peak_compute_s: Column = 0.0
+    peak_hbm_s: Column = 0.0
+    inside_bytes: Column = 0.0
+    outside_bytes: Column = 0.0
+
+    def __add__(self, other: Pass) -> Pass:
+        """One after the other."""
+        return self._joined(other, lambda a, b: a + b)
+
+    def times(self, count: Column) -> Pass:
+        """The same pass `count` times in a row."""
+        return Pass(*(_product(getattr(self, f.name), count) for f in fields(Pass)))
+
+    def _joined(self, other: Pass, join: Callable[[Column, Column], Column]) -> Pass:
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(Pass))
+        return Pass(*(b if _is_zero(a) else a if _is_zero(b) else join(a, b) for a, b in pairs))
+
+
+def computed(work: Work) -> Pass:
+    """The pass of one kernel."""
+    return Pass(
+        compute_s=work.compute_s,
+        hbm_s=work.hbm_s,
+        floor_s=work.elapsed_s,
+        peak_compute_s=work.peak_compute_s,
+        peak_hbm_s=work.peak_hbm_s,
+    )
+
+
+def sent(traffic: Traffic) -> Pass:
+    """The pass of one collective."""
+    return Pass(
+        inside_s=traffic.inside_s,
+        outside_s=traffic.outside_s,
+        floor_s=traffic.elapsed_s,
+        inside_bytes=traffic.inside_bytes,
+        outside_bytes=traffic.outside_bytes,
+    )
+
+
+def combine(*passes: Pass) -> Floats:
+    """Elapsed seconds of passes that run beside each other.
+
+    Notes
+    -----
+    No resource does two things at once, and no pass ends before its own steps have: the most
+    loaded resource or the longest floor decides. A lower bound on any real co-schedule.
+    """
+    busy = [
+        sum((getattr(p, name) for p in passes), start=0.0)
+        for name in ("compute_s", "hbm_s", "inside_s", "outside_s", "host_s")
+    ]
+    elapsed = np.asarray(busy[0], dtype=float)
+    for other in (*busy[1:], *(p.floor_s for p in passes)):
+        elapsed = np.maximum(elapsed, other)
+    return elapsed
+
+
+def _is_zero(value: Column) -> bool:
+    """An untouched default, so that sums skip it."""
+    return isinstance(value, float) and value == 0.0
+
+
+def _product(value: Column, count: Column) -> Column:
+    return value if _is_zero(value) else value * count
