@@ -1,0 +1,257 @@
+"""What may be varied: one table of every axis of a study, and the values each may take.
+
+A folder of algorithms (`simkernel/collectives`, `simkernel/schedules`) adds its own names. What a
+value does to time, memory or watts is not known here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from types import MappingProxyType
+
+from simkernel import plugins
+from simkernel.hardware import PRECISIONS, TOPOLOGIES
+
+Level = int | float | str
+"""One value of an axis: a count, a quantity or a name."""
+
+OFFERED = "offered"
+CATALOGUE = "catalogue"
+DERIVED = "derived"
+ALL = "all"
+DEFAULT_SCHEDULE = "one_forward_one_backward"
+DEFAULT_PLACEMENT = "tp-cp-ep-dp-pp"
+PLACEMENT_GROUPS = ("tp", "cp", "ep", "dp", "pp")
+
+SCHEDULE_ALIASES: Mapping[str, str] = MappingProxyType({"1f1b": DEFAULT_SCHEDULE})
+"""A Python file cannot start with a digit, so the usual short name is an alias."""
+
+TRAIN = ("train", "mixed", "fleet")
+SERVE = ("serve", "mixed", "fleet")
+WORK = ("train", "serve", "mixed", "fleet")
+EVERY = (*WORK, "hardware")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One decision.
+
+    Parameters
+    ----------
+    name : the word used in the study file, in JSON and in the database
+    unit : unit of its values, "" for counts and names
+    kinds : kinds of study that have it
+    values : "integer", "number" or "name"
+    default : levels taken when the study leaves it out; () when the study has to give it
+    doc : what it decides
+    short : alias accepted by --set, "" if none
+    least, most : bounds of a number, inclusive
+    names : names it may take; () for any name
+    words : names allowed beside numbers ("offered", "catalogue", "derived")
+    ready : names or numbers whose physics is in this version; () for all
+    is_bill : True where it says what hardware is bought, False where it says how it is used
+    """
+
+    name: str
+    unit: str
+    kinds: tuple[str, ...]
+    values: str
+    default: tuple[Level, ...]
+    doc: str
+    short: str = ""
+    least: float = 1
+    most: float = math.inf
+    names: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    ready: tuple[Level, ...] = ()
+    is_bill: bool = False
+
+
+def _bill_axes() -> Iterator[Axis]:
+    yield _bill("accelerator", "", "name", (), 'chips by catalogue name, or "all"')
+    yield _bill("devices", "", "integer", (), "chips at work")
+    yield _bill("nodes", "", "integer", (), "hosts at work, instead of devices")
+    yield _bill("supernodes", "", "integer", (), "scale-up domains at work, instead of devices")
+    yield _bill("supernode_devices", "", "integer", (OFFERED,), "chips in one scale-up domain")
+    for tier, doc in (("scaleup", "inside a domain"), ("scaleout", "between domains")):
+        rate = f"rate of one chip, one direction, {doc}"
+        yield _bill(f"{tier}_gbytes_per_s", "GB/s", "number", (CATALOGUE,), rate)
+    yield _bill("scaleup_topology", "", "name", (CATALOGUE,), "shape of a domain")
+    yield _bill("scaleout_fabric", "", "name", (CATALOGUE,), "kind of network between domains")
+    yield _bill("oversubscription", "", "number", (1,), "rate at the hosts over rate at the spine")
+
+
+def _bill(name: str, unit: str, values: str, default: tuple[Level, ...], doc: str) -> Axis:
+    """An axis of the hardware bill; its default word is the one word it takes."""
+    return Axis(
+        name,
+        unit,
+        EVERY,
+        values,
+        default,
+        doc,
+        least=1e-3 if unit else 1,
+        words=tuple(word for word in default if isinstance(word, str)),
+        names=(CATALOGUE, *TOPOLOGIES) if name == "scaleup_topology" else (),
+        ready=(CATALOGUE,) if name == "scaleout_fabric" else (),
+        is_bill=True,
+    )
+
+
+def _split_axes() -> Iterator[Axis]:
+    for name, short, doc in (
+        ("tensor_parallel", "tp", "chips that split each matrix"),
+        ("pipeline_parallel", "pp", "stages the layers are cut into"),
+        ("context_parallel", "cp", "chips that split each sequence"),
+        ("expert_parallel", "ep", "chips that share out the experts"),
+        ("expert_tensor_parallel", "etp", "chips that split each expert"),
+    ):
+        yield Axis(name, "", WORK, "integer", (1,), doc, short)
+    doc = "replicas, devices / (tensor x pipeline x context); given values keep only these"
+    yield Axis("data_parallel", "", WORK, "integer", (DERIVED,), doc, "dp", words=(DERIVED,))
+
+
+def _train_axes() -> tuple[Axis, ...]:
+    return (
+        Axis(
+            "schedule", "", TRAIN, "name", (DEFAULT_SCHEDULE,),
+            "order of passes in the pipeline", names=_algorithms("schedules"),
+        ),
+        Axis(
+            "virtual_stages", "", TRAIN, "integer", (1,),
+            "pieces of the model each pipeline stage holds", "vp",
+        ),
+        Axis(
+            "micro_batch_sequences", "", TRAIN, "integer", (1,),
+            "sequences in one pass", "mbs",
+        ),
+        Axis(
+            "global_batch_sequences", "", TRAIN, "integer", (),
+            "sequences in one optimiser step", "gbs",
+        ),
+    )  # fmt: skip
+
+
+def _use_axes() -> tuple[Axis, ...]:
+    return (
+        Axis(
+            "placement", "", WORK, "name", (DEFAULT_PLACEMENT,),
+            "which group sits on neighbouring chips, innermost first", names=_placements(),
+        ),
+        Axis(
+            "zero_stage", "", TRAIN, "integer", (1,),
+            "what replicas share out: 0 nothing, 1 optimiser, 2 + gradients, 3 + weights",
+            least=0, most=3,
+        ),
+        Axis(
+            "recompute", "", TRAIN, "name", ("none",),
+            "activations computed again instead of kept", names=("none", "selective", "full"),
+        ),
+        Axis(
+            "precision", "", EVERY, "name", ("bf16",), "of the matrix products", names=PRECISIONS,
+        ),
+        Axis(
+            "collective", "", WORK, "name", ("best",),
+            "algorithm of the collectives", names=("best", *_algorithms("collectives")),
+        ),
+        Axis(
+            "power_cap_frac", "", WORK, "number", (1,),
+            "power limit over the chip's rated power", least=0.3, most=1,
+        ),
+        Axis("profile", "", WORK, "name", ("shipped",), "efficiency tables", ready=("shipped",)),
+        Axis(
+            "compute", "", WORK, "name", ("roofline",), "source of kernel times",
+            names=("roofline", "measured", "tiled"), ready=("roofline",),
+        ),
+        Axis(
+            "offload", "", TRAIN, "name", ("none",), "state kept in host memory",
+            names=("none", "optimizer", "activations"), ready=("none",),
+        ),
+    )  # fmt: skip
+
+
+def _serve_axes() -> tuple[Axis, ...]:
+    return (
+        Axis("batching", "", SERVE, "name", (CATALOGUE,), "policy that forms batches"),
+        Axis("max_batch", "", SERVE, "integer", (256,), "requests decoded together, at most"),
+        Axis("token_budget", "", SERVE, "integer", (8192,), "tokens in one pass, at most"),
+        Axis(
+            "kv_precision", "", SERVE, "name", ("bf16",), "of the attention cache",
+            names=PRECISIONS,
+        ),
+        Axis(
+            "attention_data_parallel", "", SERVE, "integer", (1,), "replicas of the attention part"
+        ),
+        Axis(
+            "replicas", "", SERVE, "integer", (DERIVED,), "copies of the service, from the load",
+            words=(DERIVED,),
+        ),
+        Axis("speculative", "", SERVE, "name", ("none",), "draft method"),
+        Axis("prefix_cache", "", SERVE, "name", ("none",), "reuse of shared prompt beginnings"),
+        Axis("kv_tiers", "", SERVE, "name", ("device",), "where the cache may be kept"),
+        Axis("routing", "", SERVE, "name", (CATALOGUE,), "policy that picks a replica"),
+    )  # fmt: skip
+
+
+def _algorithms(folder: str) -> tuple[str, ...]:
+    """Names of a folder of algorithms; none where the folder holds no package yet."""
+    try:
+        return plugins.names(folder)
+    except ModuleNotFoundError:
+        return ()
+
+
+def _placements() -> tuple[str, ...]:
+    """Every order of the five groups, the default first."""
+    every = ("-".join(order) for order in permutations(PLACEMENT_GROUPS))
+    return (DEFAULT_PLACEMENT, *(order for order in every if order != DEFAULT_PLACEMENT))
+
+
+AXES: Mapping[str, Axis] = MappingProxyType(
+    {
+        axis.name: axis
+        for axis in (
+            *_bill_axes(),
+            *_split_axes(),
+            *_train_axes(),
+            *_use_axes(),
+            *_serve_axes(),
+        )
+    }
+)
+"""Every axis by name, in the order a space binds them: hardware bill first, free choices last."""
+
+SHORT_NAMES: Mapping[str, str] = MappingProxyType(
+    {axis.short: axis.name for axis in AXES.values() if axis.short}
+)
+"""Aliases accepted by --set: tp, pp, vp, cp, ep, etp, dp, mbs, gbs."""
+
+COUNTS = ("devices", "nodes", "supernodes")
+"""Three ways to say how many chips; a study gives one of them."""
+
+
+def axes_of(kind: str) -> tuple[Axis, ...]:
+    """The axes that a kind of study has, in order."""
+    return tuple(axis for axis in AXES.values() if kind in axis.kinds)
+
+
+def wanted(axis: Axis) -> str:
+    """What an axis accepts, in words, for an error message."""
+    if axis.values == "name":
+        return _wanted_names(axis)
+    noun = "whole numbers" if axis.values == "integer" else "numbers"
+    bounds = f"of at least {axis.least:g}"
+    if axis.most < math.inf:
+        bounds = f"from {axis.least:g} to {axis.most:g}"
+    words = "".join(f' or "{word}"' for word in axis.words)
+    return f'{noun} {bounds}: one, a list or {{ from, to, step = "x2" | number }}{words}'
+
+
+def _wanted_names(axis: Axis) -> str:
+    if not axis.names:
+        return "a name or a list of names"
+    shown = ", ".join(axis.names[:10]) + (", …" if len(axis.names) > 10 else "")
+    return f"one or a list of: {shown}"

@@ -1,0 +1,198 @@
+"""What may be limited and optimised: one table of every metric, its unit and its good direction.
+
+The same names stand in JSON, the database, the app and the report. How a metric is computed is
+not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+BOTH = ("train", "serve", "mixed", "fleet", "hardware")
+TRAIN = ("train", "mixed", "fleet")
+SERVE = ("serve", "mixed", "fleet")
+HARDWARE = ("hardware", "fleet")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of merit.
+
+    Parameters
+    ----------
+    name : with its unit, as everywhere
+    unit : "" for counts and ratios
+    kinds : kinds of study that report it
+    direction : "minimise", "maximise" or "neither": what is better
+    stage : "physics" or "costing": prices, sites and carbon change only the latter
+    doc : what it is
+    is_predicted : True where X_low and X_high (90 % band) come with it
+    """
+
+    name: str
+    unit: str
+    kinds: tuple[str, ...]
+    direction: str
+    stage: str
+    doc: str
+    is_predicted: bool = False
+
+
+def _physical() -> Iterator[Metric]:
+    low, high = "minimise", "maximise"
+    yield Metric("devices", "", BOTH, low, "physics", "chips at work")
+    yield Metric("stranded_devices", "", BOTH, low, "physics", "bought but not at work")
+    yield Metric("nodes", "", BOTH, low, "physics", "hosts bought")
+    yield Metric("supernodes", "", BOTH, low, "physics", "scale-up domains bought")
+    yield Metric("resident_bytes", "B", BOTH, low, "physics", "on the heaviest device", True)
+    yield Metric("headroom_bytes", "B", BOTH, high, "physics", "free on the heaviest device", True)
+    yield Metric("device_mean_w", "W", BOTH, low, "physics", "one device, mean", True)
+    yield Metric("device_peak_w", "W", BOTH, low, "physics", "one device, busiest second", True)
+    yield Metric("it_mean_w", "W", BOTH, low, "physics", "all IT, mean", True)
+    yield Metric("it_peak_w", "W", BOTH, low, "physics", "all IT, busiest second", True)
+    yield Metric("provisioned_w", "W", BOTH, low, "physics", "power to reserve for the IT", True)
+    yield Metric("goodput_frac", "", BOTH, high, "physics", "useful share of wall time", True)
+
+
+def _costed() -> Iterator[Metric]:
+    low = "minimise"
+    rows = (
+        ("facility_mean_w", "W", "at the meter, mean"),
+        ("facility_peak_w", "W", "at the meter, busiest second"),
+        ("peak_facility_mw", "MW", "at the meter, busiest second"),
+        ("facility_mwh", "MWh", "energy at the meter over the job"),
+        ("capex_usd", "USD", "paid up front"),
+        ("usd_per_year", "USD/year", "capital recovery and running cost"),
+        ("usd", "USD", "whole cost of the job"),
+        ("usd_per_device_hour", "USD/h", "one device for an hour"),
+        ("usd_per_mtoken", "USD", "a million tokens"),
+        ("operational_kgco2e", "kgCO2e", "from electricity"),
+        ("embodied_kgco2e", "kgCO2e", "from making the hardware, share of this job"),
+        ("kgco2e", "kgCO2e", "operational and embodied"),
+        ("kgco2e_per_mtoken", "kgCO2e", "a million tokens"),
+        ("water_l", "L", "on site and at the power stations"),
+    )
+    for name, unit, doc in rows:
+        yield Metric(name, unit, BOTH, low, "costing", doc, is_predicted=True)
+    yield Metric("unverified_facts", "", BOTH, low, "costing", "facts used that nobody checked")
+    yield Metric("validated", "", BOTH, "maximise", "physics", "1 inside the validated region")
+
+
+def _train() -> Iterator[Metric]:
+    low, high = "minimise", "maximise"
+    rows = (
+        ("step_s", "s", low, "one optimiser step"),
+        ("tokens_per_s", "1/s", high, "trained by all devices"),
+        ("tokens_per_s_per_device", "1/s", high, "trained by one device"),
+        ("model_flop_per_s_per_device", "1/s", high, "useful rate, recompute not counted"),
+        ("mfu_frac", "", high, "useful rate over dense peak, causal attention counted half"),
+        ("days", "day", low, "calendar time of the job, failures included"),
+        ("device_hours", "h", low, "devices times hours"),
+    )
+    for name, unit, direction, doc in rows:
+        yield Metric(name, unit, TRAIN, direction, "physics", doc, is_predicted=True)
+
+
+def _serve() -> Iterator[Metric]:
+    for quantity, doc in (
+        ("ttft_s", "time to first token"),
+        ("tpot_s", "time per output token"),
+        ("e2e_s", "whole request"),
+    ):
+        for statistic in ("mean", "p50", "p95", "p99"):
+            name = f"{quantity}_{statistic}"
+            yield Metric(name, "s", SERVE, "minimise", "physics", f"{doc}, {statistic}", True)
+    for name, unit, direction, stage, doc in (
+        ("output_tokens_per_s", "1/s", "maximise", "physics", "written by all replicas"),
+        ("capacity_requests_per_s", "1/s", "maximise", "physics", "before the limits break"),
+        ("utilisation_frac", "", "maximise", "physics", "busy share of a replica"),
+        ("replicas", "", "minimise", "physics", "copies of the service"),
+        ("usd_per_mtoken_input", "USD", "minimise", "costing", "a million prompt tokens"),
+        ("usd_per_mtoken_output", "USD", "minimise", "costing", "a million output tokens"),
+        ("usd_per_mtoken_total", "USD", "minimise", "costing", "a million tokens of either kind"),
+        ("j_per_token", "J", "minimise", "physics", "energy of an output token"),
+    ):
+        yield Metric(name, unit, SERVE, direction, stage, doc, is_predicted=True)
+
+
+def _hardware() -> Iterator[Metric]:
+    for name, unit, direction, doc in (
+        ("peak_flop_per_s", "1/s", "maximise", "dense, of the study's precision"),
+        ("stranded_w", "W", "minimise", "power paid for and not used"),
+        ("stranded_usd", "USD", "minimise", "money that buys no whole unit"),
+        ("npv_usd", "USD", "maximise", "net present value"),
+        ("breakeven_utilisation_frac", "", "minimise", "use at which owning equals renting"),
+        ("payback_months", "month", "minimise", "until owning has paid for itself"),
+        ("stranded_mw", "MW", "minimise", "power paid for and not used"),
+    ):
+        yield Metric(name, unit, HARDWARE, direction, "costing", doc)
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (*_physical(), *_costed(), *_train(), *_serve(), *_hardware())
+    }
+)
+"""Every metric by name; the bands X_low and X_high are not listed apart."""
+
+
+@dataclass(frozen=True)
+class Pinnable:
+    """A derived quantity that a study may set instead of having it computed."""
+
+    name: str
+    unit: str
+    least: float
+    most: float
+    doc: str
+
+
+PINNABLE: Mapping[str, Pinnable] = MappingProxyType(
+    {
+        pin.name: pin
+        for pin in (
+            Pinnable("mfu_frac", "", 1e-6, 1.0, "useful rate over dense peak"),
+            Pinnable("goodput_frac", "", 1e-6, 1.0, "useful share of wall time"),
+            Pinnable("step_s", "s", 1e-9, 1e9, "one optimiser step"),
+            Pinnable("model_flop_per_token", "flop", 1.0, 1e18, "useful work of a trained token"),
+            Pinnable("device_mean_w", "W", 1.0, 1e5, "one device, mean"),
+            Pinnable("device_peak_w", "W", 1.0, 1e5, "one device, busiest second"),
+        )
+    }
+)
+"""What [pin] may hold in this version, with bounds that catch a slip of unit."""
+
+
+def metrics_of(kind: str) -> tuple[Metric, ...]:
+    """The metrics that a kind of study reports, in order."""
+    return tuple(metric for metric in METRICS.values() if kind in metric.kinds)
+
+
+def metric_names(kind: str) -> tuple[str, ...]:
+    """Names a limit or an objective may use, bands included."""
+    names: list[str] = []
+    for metric in metrics_of(kind):
+        names.append(metric.name)
+        if metric.is_predicted:
+            names.extend((f"{metric.name}_low", f"{metric.name}_high"))
+    return tuple(names)
+
+
+def find_metric(name: str) -> Metric:
+    """The metric of a name; a band is described by the metric it belongs to.
+
+    Raises
+    ------
+    KeyError : no such metric
+    """
+    if name in METRICS:
+        return METRICS[name]
+    return METRICS[name.removesuffix("_low").removesuffix("_high")]
+
+
+def is_at_least(name: str) -> bool:
+    """True where a limit is the least allowed value: what is better when it is larger."""
+    return find_metric(name).direction == "maximise"

@@ -1,0 +1,168 @@
+"""The tables of a study file as frozen dataclasses: their keys, types, bounds and defaults.
+
+Each key's description is what an error message says is wanted. Axes, limits and pins have tables
+of their own (`axes`, `metrics`), because their keys are names of quantities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+PUBLISHED_BATCH_TOKENS = 15_360 * 4_096.0  # DeepSeek-V3 report, arXiv 2412.19437, section 4.2
+"""Default of max_global_batch_tokens: the largest batch we know a published run to have held."""
+
+_CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+Amount = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+AtLeastZero = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+Switch = Annotated[bool, Field(strict=True)]
+
+Kind = Literal["train", "serve", "mixed", "fleet", "hardware"]
+Carbon = Literal["location_average", "location_marginal", "market"]
+Embodied = Literal["pcf", "act", "boavizta"]
+Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Header:
+    """The table [study]."""
+
+    name: Annotated[Text, Field(description='a name in quotes, e.g. name = "my-study"')]
+    kind: Annotated[Kind, Field(description='"train", "serve", "mixed", "fleet" or "hardware"')]
+    seed: Annotated[
+        int, Field(strict=True, ge=0, description="a whole number of at least 0, e.g. seed = 1")
+    ] = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class TrainWorkload:
+    """A model to train on some tokens.
+
+    `attention` is "flash" (fused, causal half) or "unfused" (full square, as before 2023).
+    `mtp` adds the model's multi-token-prediction layers to the work and the memory.
+    """
+
+    model: Annotated[
+        Text, Field(description='a catalogue name or a path to config.json, e.g. "deepseek-v3"')
+    ]
+    tokens: Annotated[Amount, Field(description="how many tokens to train on, e.g. 14.8e12")]
+    tokens_per_sequence: Annotated[
+        Count, Field(description="a whole number of tokens, e.g. tokens_per_sequence = 4096")
+    ]
+    kind: Annotated[Literal["train"], Field(description='kind = "train"')] = "train"
+    max_global_batch_tokens: Annotated[
+        Amount, Field(description="a number of tokens above 0, e.g. 65e6")
+    ] = PUBLISHED_BATCH_TOKENS
+    mtp: Annotated[Switch, Field(description="true or false")] = False
+    attention: Annotated[
+        Literal["flash", "unfused"], Field(description='"flash" or "unfused"')
+    ] = "flash"
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Scale:
+    """How a trace is made larger: independent copies on top of each other, or faster."""
+
+    times: Annotated[Amount, Field(description="a number above 0, e.g. times = 100")]
+    by: Annotated[Literal["superpose", "compress"], Field(description='"superpose" or "compress"')]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class ServeWorkload:
+    """A stream of requests to answer within latencies.
+
+    `trace` is a catalogue trace, a file, or a table of distributions (arrivals, prompt_tokens,
+    output_tokens). `slo` is a table of latency metrics and their upper bounds.
+    """
+
+    model: Annotated[
+        Text, Field(description='a catalogue name or a path to config.json, e.g. "llama-3.1-70b"')
+    ]
+    trace: Annotated[
+        Text | Mapping[str, object],
+        Field(description="a trace, a file, or { arrivals, prompt_tokens, output_tokens }"),
+    ]
+    kind: Annotated[Literal["serve"], Field(description='kind = "serve"')] = "serve"
+    scale: Annotated[
+        Scale | None, Field(description='{ times = 100, by = "superpose" | "compress" }')
+    ] = None
+    slo: Annotated[
+        Mapping[str, Amount], Field(description="latency metrics and bounds, { ttft_s_p95 = 2.0 }")
+    ] = field(default_factory=dict)
+
+
+Workload = TrainWorkload | ServeWorkload
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Costing:
+    """The table [costing]; None stands for the catalogue's figure of the site or the part."""
+
+    site: Annotated[
+        tuple[Text, ...], Field(description='a site or a list of sites, e.g. ["us-tx", "se"]')
+    ] = ("us-avg",)
+    acquire: Annotated[
+        Acquire, Field(description='"buy", "lease", "reserved", "on_demand" or "spot"')
+    ] = "buy"
+    carbon: Annotated[
+        Carbon, Field(description='"location_average", "location_marginal" or "market"')
+    ] = "location_average"
+    embodied: Annotated[Embodied, Field(description='"pcf", "act" or "boavizta"')] = "pcf"
+    wacc_frac: Annotated[Fraction | None, Field(description="a share from 0 to 1")] = None
+    usd_per_kwh: Annotated[AtLeastZero | None, Field(description="a price of at least 0")] = None
+    demand_usd_per_kw_month: Annotated[
+        AtLeastZero | None, Field(description="a price of at least 0")
+    ] = None
+    pue: Annotated[
+        float | None,
+        Field(strict=True, ge=1, le=5, description="facility over IT energy, from 1 to 5"),
+    ] = None
+    grid_kgco2e_per_kwh: Annotated[
+        AtLeastZero | None, Field(le=3, description="kgCO2e per kWh, from 0 to 3 (not grams)")
+    ] = None
+    life_years: Annotated[Amount | None, Field(le=50, description="years, above 0 to 50")] = None
+    residual_frac: Annotated[Fraction | None, Field(description="a share from 0 to 1")] = None
+    maintenance_frac: Annotated[
+        Fraction | None, Field(description="a share of capex per year, from 0 to 1")
+    ] = None
+    utilisation_frac: Annotated[
+        Fraction | None, Field(gt=0, description="share of its life in use, above 0 to 1")
+    ] = None
+    carbon_usd_per_t: Annotated[AtLeastZero, Field(description="a price of at least 0")] = 0.0
+    price_usd: Annotated[
+        Mapping[str, Amount],
+        Field(description='accelerators and prices, { "H100-SXM" = 25000 }'),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Objectives:
+    """The table [objectives]: metrics, less is better or more is better."""
+
+    minimise: Annotated[
+        tuple[Text, ...], Field(description='a list of metrics, e.g. ["days", "usd"]')
+    ] = ()
+    maximise: Annotated[
+        tuple[Text, ...], Field(description='a list of metrics, e.g. ["tokens_per_s"]')
+    ] = ()
+
+
+DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(
+    {
+        "train": Objectives(minimise=("days", "usd", "kgco2e")),
+        "serve": Objectives(minimise=("usd_per_mtoken_total", "ttft_s_p95", "kgco2e")),
+        "mixed": Objectives(minimise=("usd", "kgco2e")),
+        "fleet": Objectives(minimise=("kgco2e",), maximise=("npv_usd",)),
+        "hardware": Objectives(minimise=("usd",), maximise=("peak_flop_per_s",)),
+    }
+)
+"""What is compared when a study does not say."""
