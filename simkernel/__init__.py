@@ -1,1 +1,1 @@
-"""Physics of training and serving on accelerator clusters; knows no price, no file and no study."""
+"""Physics of training and serving on clusters; knows no price, no file and no study."""

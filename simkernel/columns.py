@@ -1,11 +1,16 @@
-"""The one alias for a quantity that may be a number or a column of numbers."""
+"""The aliases for a quantity that may be a number or a column of numbers.
 
-import numpy as np
+The dtype is in the alias's name for the reader; the type checker sees any array, because NumPy's
+promotion of mixed columns is not expressible without casts on every line.
+"""
+
+from typing import Any
+
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
-Masks = npt.NDArray[np.bool_]
+Floats = npt.NDArray[Any]
+Codes = npt.NDArray[Any]
+Masks = npt.NDArray[Any]
 
-Column = float | Floats
-"""A quantity of one candidate (a number) or of n candidates (shape (n,)); equations take either."""
+Column = float | npt.NDArray[Any]
+"""A quantity of one candidate (a number) or of n candidates ((n,)); any equation takes either."""

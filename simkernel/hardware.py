@@ -7,7 +7,7 @@ One frozen dataclass serves as the whole catalogue, as a batch of candidates and
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -139,7 +139,7 @@ class Chips(Columns):
 
     def take(self, rows: Codes | int) -> Chips:
         """The same table for some rows, curves included."""
-        picked = {
+        picked: dict[str, Any] = {
             f.name: value.take(rows) if isinstance(value, Columns) else value[rows]
             for f in fields(self)
             for value in (getattr(self, f.name),)

@@ -77,7 +77,7 @@ class Placement:
 
 
 def order_code(name: str) -> int:
-    """Code of a placement written innermost first, such as "tp-cp-ep-dp-pp" ("ep" may be left out).
+    """Code of a placement, innermost first, such as "tp-cp-ep-dp-pp" ("ep" may be left out).
 
     Raises
     ------
@@ -178,8 +178,8 @@ def _used_per_domain(
     """Most devices of a domain such that every group boundary divides it or is divided by it."""
     pipeline_size, pipeline_stride = strides["pp"]
     edges = [strides[name][1] * strides[name][0] for name in DIMENSIONS]
-    for edge in (d.expert_tensor, d.expert_tensor * d.expert):
-        edges.append(np.where(edge > pipeline_stride, edge * pipeline_size, edge))
+    folded = (d.expert_tensor, d.expert_tensor * d.expert)
+    edges += [np.where(e > pipeline_stride, e * pipeline_size, e) for e in folded]
     low, high = np.ones_like(d.tensor), d.world
     for edge in edges:
         low = np.where(edge <= domain_devices, np.maximum(low, edge), low)

@@ -15,7 +15,7 @@ from simkernel.errors import unknown
 
 @cache
 def names(folder: str) -> tuple[str, ...]:
-    """Names of all algorithms in a folder such as "schedules", sorted; their index is their code."""
+    """Names of all algorithms in a folder such as "schedules", sorted; the index is the code."""
     package = importlib.import_module(f"simkernel.{folder}")
     found = (module.name for module in pkgutil.iter_modules(package.__path__))
     return tuple(sorted(name for name in found if not name.startswith("_")))

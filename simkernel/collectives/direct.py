@@ -23,7 +23,13 @@ def traffic(
         leaves = group.domains > 1
         stays = ~leaves & (group.size > 1)
         return two_tiers(
-            wires, group, payload_bytes * stays, payload_bytes * leaves, stays, leaves, together=True
+            wires,
+            group,
+            payload_bytes * stays,
+            payload_bytes * leaves,
+            stays,
+            leaves,
+            together=True,
         )
     inside = payload_bytes * (group.inside - 1) / group.size
     outside = payload_bytes * (group.size - group.inside) / group.size
@@ -37,8 +43,10 @@ def phases(
     """All pairs in one step; a send is the step from the last of a domain to the next member."""
     if operation == "send":
         source = domain_size - 1
-        return [[(source, source + 1, payload_bytes)]] if members > domain_size else [
-            [(0, 1, payload_bytes)]
-        ]
+        return (
+            [[(source, source + 1, payload_bytes)]]
+            if members > domain_size
+            else [[(0, 1, payload_bytes)]]
+        )
     part = payload_bytes / members
     return [[(a, b, part) for a in range(members) for b in range(members) if a != b]]

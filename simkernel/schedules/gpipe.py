@@ -23,9 +23,7 @@ def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     return micro_batches * 1.0
 
 
-def order(
-    stage: int, stages: int, chunks: int, micro_batches: int
-) -> list[tuple[str, int, int]]:
+def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[tuple[str, int, int]]:
     """Forwards in order, backwards in order."""
     forward = [("forward", 0, i) for i in range(micro_batches)]
     return forward + [("backward", 0, i) for i in range(micro_batches)]

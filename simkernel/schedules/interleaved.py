@@ -36,9 +36,7 @@ def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     return np.minimum(warm, micro_batches * chunks) / chunks
 
 
-def order(
-    stage: int, stages: int, chunks: int, micro_batches: int
-) -> list[tuple[str, int, int]]:
+def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[tuple[str, int, int]]:
     """Groups of p micro-batches walk through the chunks; backward walks them in reverse."""
     group = [
         (c, g * stages + i)

@@ -30,9 +30,7 @@ def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     return np.minimum(micro_batches, stages - stage) * 1.0
 
 
-def order(
-    stage: int, stages: int, chunks: int, micro_batches: int
-) -> list[tuple[str, int, int]]:
+def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[tuple[str, int, int]]:
     """Warm up with p - i - 1 forwards, alternate, drain."""
     warm = min(stages - stage - 1, micro_batches)
     passes = [("forward", 0, i) for i in range(warm)]
@@ -41,9 +39,7 @@ def order(
     return passes + [("backward", 0, i) for i in range(micro_batches - warm, micro_batches)]
 
 
-def _every_stage_once(
-    first_s: Floats, inner_s: Floats, last_s: Floats, stages: Codes
-) -> Floats:
+def _every_stage_once(first_s: Floats, inner_s: Floats, last_s: Floats, stages: Codes) -> Floats:
     """One micro-batch through all stages; a single stage is its own first and last."""
     several = first_s + last_s + np.maximum(stages - 2, 0) * inner_s
     return np.where(stages > 1, several, first_s)

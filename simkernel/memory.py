@@ -1,0 +1,266 @@
+"""Bytes on the heaviest device: weights, gradients, optimiser, activations, reserve, as a ledger.
+
+Stages are looked at one by one and the fullest decides. What the framework, its communication
+buffers and fragmentation take is a term of its own, never hidden in another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel import plugins
+from simkernel.candidates import RECOMPUTE, TrainingPlans
+from simkernel.columns import Column, Floats
+from simkernel.hardware import PRECISIONS
+from simkernel.ledger import Ledger
+from simkernel.models import LayerKind, Model
+from simkernel.ops import ONE_BYTE_PRECISIONS, WIDE_BYTES, Share, imbalance, tensor_cut
+from simkernel.stages import STAGES
+
+GRADIENT_BYTES = 4.0  # fp32 accumulation, Korthikanti et al. 2022, section 6 (18 B/parameter)
+OPTIMISER_BYTES = 12.0  # fp32 master, momentum, variance: ZeRO (Rajbhandari et al. 2020), K = 12
+UPDATE_BYTES = 30.0  # gradient and state read (4 + 12), state and bf16 weight written (12 + 2)
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Memory that no tensor of the plan owns.
+
+    Parameters
+    ----------
+    framework_bytes : context, communication buffers, workspaces [bytes]
+    fragmentation_frac : of activations and gathered weights
+    """
+
+    framework_bytes: float
+    fragmentation_frac: float
+
+
+@dataclass(frozen=True)
+class StageParameters:
+    """Parameters on one device of each stage; (n, 3), dense and expert ones apart."""
+
+    dense: Floats
+    expert: Floats
+
+
+def stage_parameters(
+    share: Share, plans: TrainingPlans, model: Model, layers: Floats, *, has_drafts: bool
+) -> StageParameters:
+    """Parameters of one device on the first, the heaviest inner and the last stage.
+
+    Parameters
+    ----------
+    layers : (n, 3, kinds) layers of each kind on each stage
+
+    Notes
+    -----
+    Norms and other vectors are whole on every tensor rank. Tied embeddings are held twice when
+    the first and the last stage are different devices.
+    """
+    kinds = model.kinds
+    dense_each = np.stack([dense_parameters(share, k) for k in kinds], axis=-1)
+    expert_each = np.stack([expert_parameters(share, k) for k in kinds], axis=-1)
+    dense = (layers * dense_each[:, None, :]).sum(-1)
+    expert = (layers * expert_each[:, None, :]).sum(-1)
+    table = model.vocab * model.hidden / share.tensor
+    is_single = plans.pipeline_parallel == 1
+    is_own_head = np.where(is_single & model.tied_embeddings, 0.0, 1.0)
+    ends = table * is_own_head + model.other_parameters
+    for code in model.draft_codes if has_drafts else ():
+        ends = ends + dense_each[:, code] + model.draft_extra_parameters
+        expert[:, 2] += expert_each[:, code]
+        expert[:, 0] += np.where(is_single, expert_each[:, code], 0.0)
+    dense[:, 0] += table + np.where(is_single, ends, 0.0)
+    dense[:, 2] += ends + np.where(is_single, table, 0.0)
+    return StageParameters(dense, expert)
+
+
+def dense_parameters(share: Share, kind: LayerKind) -> Floats:
+    """Parameters of a layer outside its experts on one device; (n,)."""
+    total = np.full(share.tensor.shape, float(kind.vector_parameters))
+    for weight in kind.weights:
+        if weight.split == "replicated":
+            total = total + weight.parameters
+        elif not weight.split.startswith("expert"):
+            total = total + weight.parameters / tensor_cut(share.tensor, kind, weight)
+    return total
+
+
+def expert_parameters(share: Share, kind: LayerKind) -> Floats:
+    """Parameters of a layer's experts on one device; (n,)."""
+    experts = sum(w.parameters for w in kind.weights if w.split.startswith("expert"))
+    return experts / (share.expert * share.expert_tensor)
+
+
+def resident_ledger(
+    share: Share,
+    plans: TrainingPlans,
+    model: Model,
+    layers: Floats,
+    parameters: StageParameters,
+    reserve: Reserve,
+) -> tuple[Ledger, Floats]:
+    """Bytes on the fullest device, by what they are, and which stage that device serves; (n,).
+
+    References
+    ----------
+    ZeRO stages: Rajbhandari et al. 2020, section 5. Activations in flight: the schedule's file.
+    """
+    shards = _shards(share, plans)
+    stage = _activation_bytes(share, plans, model, layers)
+    terms = {
+        "weights": _state(parameters, shards, _weight_bytes(plans), plans.zero_stage >= 3),
+        "gradients": _state(parameters, shards, GRADIENT_BYTES, plans.zero_stage >= 2),
+        "optimiser": _state(parameters, shards, OPTIMISER_BYTES, plans.zero_stage >= 1),
+        "gathered_weights": _gathered(parameters, plans, layers),
+        "activations": stage,
+        "logits": _logits(share, plans, model),
+    }
+    moving = terms["activations"] + terms["gathered_weights"] + terms["logits"]
+    terms["fragmentation"] = moving * reserve.fragmentation_frac
+    terms["framework"] = np.full(stage.shape, reserve.framework_bytes)
+    total = sum(terms.values())
+    fullest = np.argmax(total, axis=1)
+    rows = np.arange(len(fullest))
+    picked = {name: value[rows, fullest] for name, value in terms.items()}
+    return Ledger("resident_bytes", "B", picked), fullest
+
+
+def layer_activation_bytes(share: Share, model: Model, kind: LayerKind) -> Floats:
+    """Bytes one layer keeps for its backward pass, per micro-batch, by recompute mode; (n,).
+
+    Notes
+    -----
+    With stored scores, dropout and a 4 h ungated MLP: s b h (34 + 5 a s / h) / t without
+    recompute, 34 s b h / t selective, 2 s b h / t full.
+
+    References
+    ----------
+    Korthikanti et al. 2022 (arXiv 2205.05198), table 2. Fused attention keeps q, k, v and its
+    output instead of scores (FlashAttention-2, section 3.1).
+    """
+    cheap, kept = _attention_kept(share, model, kind)
+    cheap_mlp, kept_mlp = _mlp_kept(share, model, kind)
+    inputs = 2.0 * model.hidden * share.own_tokens
+    everything = cheap + kept + cheap_mlp + kept_mlp
+    selective = kept + kept_mlp if share.is_fused else everything - _scores(share, kind)
+    modes = np.stack([everything, selective, inputs])
+    code = np.asarray(share.recompute_code)
+    return modes[code, np.arange(modes.shape[1])]
+
+
+def _attention_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floats]:
+    """What the first sub-block keeps: cheap to run again, and not; (n,) each."""
+    core, own, narrow = kind.core, share.own_tokens, share.input_bytes
+    if core is None:
+        return own * 0.0, own * 0.0
+    mask = 0.0 if share.is_fused else 1.0 * model.hidden
+    if core.kind == "state":
+        wide = sum(w.outputs for w in kind.weights if w.name.startswith(("in", "mixer")))
+        return own * model.hidden * narrow, own * (2.0 * model.hidden + WIDE_BYTES * wide)
+    kv = core.kv_heads or core.heads
+    cut = share.tensor / np.minimum(share.tensor, kv)
+    keys = kv * (core.key_dim + core.value_dim) * cut
+    if core.kind == "mla":
+        keys = core.heads * (core.key_dim + core.value_dim) + 0.0 * own
+    queries = core.heads * core.key_dim
+    output = core.heads * core.value_dim * WIDE_BYTES + mask
+    cheap = model.hidden * narrow
+    kept = 2.0 * model.hidden + output
+    if core.kind == "mla":
+        latents = sum(w.outputs for w in kind.weights if w.name in ("q_a", "kv_a"))
+        return own * (cheap + (queries + keys) * WIDE_BYTES), own * (kept + latents * WIDE_BYTES)
+    kept = kept + (queries + keys) * WIDE_BYTES
+    return own * cheap + (0.0 if share.is_fused else _scores(share, kind)), own * kept
+
+
+def _scores(share: Share, kind: LayerKind) -> Floats:
+    """Softmax output, dropout mask and dropout output of stored scores: 5 a s bytes a token."""
+    if kind.core is None or kind.core.kind == "state":
+        return share.own_tokens * 0.0
+    return share.own_tokens * 5.0 * kind.core.heads * share.sequence_tokens
+
+
+def _mlp_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floats]:
+    """What the second sub-block keeps: cheap to run again, and not; (n,) each."""
+    own, narrow = share.own_tokens, share.input_bytes
+    hidden, width = model.hidden, kind.mlp_width
+    ups = 2.0 if kind.gated else 1.0
+    mask = 0.0 if share.is_fused else 1.0 * hidden
+    if kind.mlp == "none":
+        return own * 0.0, own * 0.0
+    if kind.mlp == "dense":
+        return own * (hidden + width) * narrow, own * (2.0 * hidden + ups * width * 2.0 + mask)
+    routed = kind.top_k * imbalance(share, kind)
+    cheap = (hidden + routed * width + kind.shared_width) * narrow
+    kept = 2.0 * hidden + ups * (routed * width + kind.shared_width) * WIDE_BYTES
+    return own * cheap, own * (kept + routed * hidden * (narrow + WIDE_BYTES))
+
+
+def _activation_bytes(share: Share, plans: TrainingPlans, model: Model, layers: Floats) -> Floats:
+    """(n, 3) activations on each stage at its peak; full recompute runs one layer at a time."""
+    each = np.stack([layer_activation_bytes(share, model, k) for k in model.kinds], axis=-1)
+    per_micro_batch = (layers * each[:, None, :]).sum(-1)
+    kept = per_micro_batch * _in_flight(plans)
+    return kept + _one_layer_again(share, model)[:, None]
+
+
+def _one_layer_again(share: Share, model: Model) -> Floats:
+    """The layer a full recompute is working on, at its whole size; (n,)."""
+    is_full = share.recompute_code == RECOMPUTE.index("full")
+    if not np.any(is_full):
+        return share.own_tokens * 0.0
+    whole = [_attention_kept(share, model, k) + _mlp_kept(share, model, k) for k in model.kinds]
+    largest = np.max(np.stack([np.sum(parts, axis=0) for parts in whole]), axis=0)
+    return np.where(is_full, largest, 0.0)
+
+
+def _in_flight(plans: TrainingPlans) -> Floats:
+    """(n, 3) micro-batches each stage keeps, from the file of the candidate's schedule."""
+    stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
+    at = (stages * 0, np.minimum(1, stages - 1), stages - 1)
+    out = np.zeros((len(stages), len(STAGES)))
+    for code, name in enumerate(plugins.names("schedules")):
+        kept = [plugins.find("schedules", name).in_flight(i, stages, chunks, count) for i in at]
+        is_this = plans.schedule_code == code
+        out = np.where(is_this[:, None], np.stack(kept, axis=-1), out)
+    return out
+
+
+def _shards(share: Share, plans: TrainingPlans) -> tuple[Floats, Floats]:
+    """Into how many parts ZeRO cuts dense and expert state."""
+    dense = plans.data_parallel * plans.context_parallel * 1.0
+    return dense, share.placement.expert_data.size * 1.0
+
+
+def _state(
+    parameters: StageParameters, shards: tuple[Floats, Floats], each: Column, is_cut: Floats
+) -> Floats:
+    """(n, 3) bytes of one kind of state; sharded where `is_cut`."""
+    dense_cut = np.where(is_cut, shards[0], 1.0)
+    expert_cut = np.where(is_cut, shards[1], 1.0)
+    held = parameters.dense / dense_cut[:, None] + parameters.expert / expert_cut[:, None]
+    return held * np.broadcast_to(np.asarray(each), dense_cut.shape)[:, None]
+
+
+def _weight_bytes(plans: TrainingPlans) -> Floats:
+    """bf16 weights, and the one-byte copy that quantised products read."""
+    narrow = np.array([p in ONE_BYTE_PRECISIONS for p in PRECISIONS])[plans.precision_code]
+    return np.where(narrow, WIDE_BYTES + 1.0, WIDE_BYTES)
+
+
+def _gathered(parameters: StageParameters, plans: TrainingPlans, layers: Floats) -> Floats:
+    """(n, 3) whole weights of the layer in work and of the next one, where ZeRO-3 gathers them."""
+    count = np.maximum(layers.sum(-1), 1.0)
+    two = 2.0 * (parameters.dense + parameters.expert) / count * WIDE_BYTES
+    return np.where((plans.zero_stage >= 3)[:, None], two, 0.0)
+
+
+def _logits(share: Share, plans: TrainingPlans, model: Model) -> Floats:
+    """(n, 3) logits of one micro-batch, bf16 and fp32, on the stage with the head."""
+    size = share.tokens * model.vocab / share.tensor * 6.0
+    is_single = plans.pipeline_parallel == 1
+    return np.stack([np.where(is_single, size, 0.0), size * 0.0, size], axis=-1)

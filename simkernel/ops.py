@@ -1,0 +1,486 @@
+"""Work of one layer on one device: which products, cores, streams and collectives it runs.
+
+A layer is a sequence of passes by what they are for ("gemm", "attention", ...), forward and
+backward. Sequence parallelism always goes with tensor parallelism (Korthikanti et al. 2022):
+norms and residuals work on a device's own share of the tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel import plugins
+from simkernel.candidates import RECOMPUTE, TrainingPlans
+from simkernel.columns import Codes, Column, Floats
+from simkernel.hardware import PRECISIONS, Chips
+from simkernel.models import Core, LayerKind, Model, Weight
+from simkernel.passes import Pass, combine, computed, sent
+from simkernel.placement import Group, Placement
+from simkernel.roofline import (
+    AttentionRates,
+    CoreShape,
+    GemmRates,
+    StreamRates,
+    attention_backward_work,
+    attention_rates,
+    attention_work,
+    causal_keys,
+    gemm_rates,
+    gemm_work,
+    stream_rates,
+    stream_work,
+)
+from simkernel.traffic import Network, Traffic
+from simkernel.workload import TrainingJob
+
+Parts = dict[str, Pass]
+"""Passes of one layer by what they are for."""
+
+WIDE_BYTES = 2.0
+"""Bytes of a bf16 value."""
+ONE_BYTE_PRECISIONS = tuple(p for p in PRECISIONS if p not in ("bf16", "fp16"))
+UNQUANTISED = ("router", "head", "embedding")
+"""Kept in bf16 whatever the GEMM precision (DeepSeek-V3 report, section 3.3.1)."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one device holds of a micro-batch, and the rates it works at; (n,) each.
+
+    `tokens` enter a product cut by tensor parallelism; `own_tokens` = tokens / tensor are the
+    device's under sequence parallelism. `input_bytes` is the width of a quantised GEMM input.
+    """
+
+    tokens: Floats
+    own_tokens: Floats
+    sequences: Codes
+    sequence_tokens: int
+    tensor: Codes
+    expert: Codes
+    expert_tensor: Codes
+    input_bytes: Floats
+    gemm: GemmRates
+    wide_gemm: GemmRates
+    attention: AttentionRates
+    stream: StreamRates
+    placement: Placement
+    network: Network
+    collective_code: Codes
+    recompute_code: Codes
+    is_fused: bool
+
+
+def share_of(
+    job: TrainingJob, chips: Chips, plans: TrainingPlans, placement: Placement, network: Network
+) -> Share:
+    """The share of every candidate; `chips` has one row or one per candidate."""
+    tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
+    narrow = np.array([p in ONE_BYTE_PRECISIONS for p in PRECISIONS])[plans.precision_code]
+    wide_code = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
+    return Share(
+        tokens=tokens,
+        own_tokens=tokens / plans.tensor_parallel,
+        sequences=plans.micro_batch_sequences,
+        sequence_tokens=job.tokens_per_sequence,
+        tensor=plans.tensor_parallel,
+        expert=plans.expert_parallel,
+        expert_tensor=plans.expert_tensor_parallel,
+        input_bytes=np.where(narrow, 1.0, WIDE_BYTES),
+        gemm=gemm_rates(chips, plans.precision_code),
+        wide_gemm=gemm_rates(chips, wide_code),
+        attention=attention_rates(chips),
+        stream=stream_rates(chips),
+        placement=placement,
+        network=network,
+        collective_code=plans.collective_code,
+        recompute_code=plans.recompute_code,
+        is_fused=job.is_attention_fused,
+    )
+
+
+def collective(
+    share: Share, operation: str, group: Group, payload_bytes: Column, remote_frac: Column = 1.0
+) -> Pass:
+    """One collective by the algorithm of the candidate, or the fastest where it says "best"."""
+    wires = share.network.wires(operation, group)
+    all_names = plugins.names("collectives")
+    best = _best(
+        {
+            code: module.traffic(operation, wires, group, payload_bytes, remote_frac)
+            for code, name in enumerate(all_names)
+            for module in (plugins.find("collectives", name),)
+            if operation in module.OPERATIONS
+        },
+        share.collective_code,
+    )
+    return sent(best)
+
+
+def _best(options: dict[int, Traffic], codes: Codes) -> Traffic:
+    """The named option where it can do the operation, else the fastest."""
+    items = iter(options.items())
+    _, chosen = next(items)
+    for code, other in items:
+        is_named = codes == code
+        is_better = other.elapsed_s < chosen.elapsed_s
+        is_kept = np.isin(codes, [c for c in options if c != code])
+        take = is_named | (is_better & ~is_kept)
+        chosen = Traffic(*(np.where(take, b, a) for a, b in _paired(chosen, other)))
+    return chosen
+
+
+def _paired(a: Traffic, b: Traffic) -> Iterator[tuple[Column, Column]]:
+    names = ("inside_s", "outside_s", "elapsed_s", "inside_bytes", "outside_bytes")
+    return ((getattr(a, n), getattr(b, n)) for n in names)
+
+
+def layer_forward(share: Share, model: Model, kind: LayerKind) -> Parts:
+    """Forward passes of one layer, by what they are for."""
+    parts = {
+        "gemm": _products(share, kind, _forward_product),
+        "elementwise": _elementwise(share, model, kind, share_of_forward=1.0),
+        "tensor_parallel": _tensor_traffic(share, model, kind),
+    }
+    if kind.core is not None:
+        core = _core_forward(share, kind.core)
+        parts["attention"] = _beside(core, _context_traffic(share, kind.core, 1.0))
+    if kind.mlp == "moe":
+        parts["expert_parallel"] = _expert_traffic(share, model, kind)
+    return parts
+
+
+def layer_backward(share: Share, model: Model, kind: LayerKind, forward: Parts) -> Parts:
+    """Backward passes of one layer, recomputation included, by what they are for.
+
+    Twice the forward traffic of element-wise kernels: gradients in and out beside the inputs.
+    """
+    parts = {
+        "gemm": _products(share, kind, _backward_products),
+        "elementwise": _elementwise(share, model, kind, share_of_forward=2.0),
+        "tensor_parallel": _tensor_backward(share, model, kind),
+    }
+    if kind.core is not None:
+        core = _core_backward(share, kind.core)
+        parts["attention"] = _beside(core, _context_traffic(share, kind.core, 2.0))
+    if kind.mlp == "moe":
+        parts["expert_parallel"] = _expert_traffic(share, model, kind)
+    parts["recompute"] = _recomputed(share, kind, forward)
+    return parts
+
+
+def summed(parts: Parts) -> Pass:
+    """All passes of a layer one after another."""
+    total = Pass()
+    for part in parts.values():
+        total = total + part
+    return total
+
+
+def head_forward(share: Share, model: Model) -> Pass:
+    """Final product with the vocabulary and the loss.
+
+    The loss reads and writes fp32 logits three times (maximum, exponential sum, gradient).
+    """
+    columns = model.vocab / share.tensor
+    value_bytes = (WIDE_BYTES, WIDE_BYTES, WIDE_BYTES)
+    work = gemm_work(share.wide_gemm, share.tokens, model.hidden, columns, value_bytes)
+    return computed(work) + computed(stream_work(share.stream, share.tokens * columns * 12.0))
+
+
+def head_backward(share: Share, model: Model) -> Pass:
+    """Gradients of the vocabulary product: two products of the same size."""
+    columns = model.vocab / share.tensor
+    weight = Weight("head", model.hidden, model.vocab, "column")
+    return computed(stream_work(share.stream, share.tokens * columns * 4.0)) + _two_products(
+        share, share.tokens, model.hidden, columns, 1.0, weight
+    )
+
+
+def embedding_pass(share: Share, model: Model) -> Pass:
+    """Rows read and written once; its gradient is scattered the same way."""
+    return computed(stream_work(share.stream, share.own_tokens * model.hidden * 2 * WIDE_BYTES))
+
+
+def boundary_send(share: Share, model: Model) -> Pass:
+    """Activations of one micro-batch from a stage to the next."""
+    payload = share.own_tokens * model.hidden * WIDE_BYTES
+    return collective(share, "send", share.placement.pipeline, payload)
+
+
+def imbalance(share: Share, kind: LayerKind) -> Floats:
+    """Tokens of the busiest expert rank over the mean, for evenly random routing.
+
+    Extreme value of a multinomial: 1 + sqrt(2 ln(E) (E - 1) / (tokens x top_k)), E expert ranks.
+    A lower bound: real routers are skewed beyond it.
+    """
+    ranks = share.expert
+    draws = share.own_tokens * ranks * share.expert_tensor * kind.top_k
+    return 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+
+
+def distinct_domains(domains: Column, kind: LayerKind) -> Column:
+    """Scale-up domains one token's experts lie in, when they lie over `domains` of them.
+
+    With node-limited routing (g of G groups) the domains that remain come first:
+    D = x (1 - (1 - 1/x)^K), x the domains left; a Monte Carlo of DeepSeek-V3 differs by 3%.
+    """
+    groups, used = kind.expert_groups, kind.expert_groups_used
+    per_domain = np.maximum(groups / domains, 1.0)
+    missed = np.ones_like(per_domain)
+    for i in range(used):
+        missed = missed * np.clip((groups - per_domain - i) / (groups - i), 0.0, 1.0)
+    few = domains * (1.0 - missed)
+    left = np.where(domains >= groups, domains * used / groups, few) if used < groups else domains
+    left = np.maximum(left, 1.0)
+    return left * (1.0 - (1.0 - 1.0 / left) ** kind.top_k)
+
+
+def _sizes(share: Share, kind: LayerKind, weight: Weight) -> tuple[Column, Column, Column, Column]:
+    """Rows, inner, columns and groups of a weight's product on one device."""
+    inputs, outputs, one = float(weight.inputs), float(weight.outputs), 1.0
+    if weight.split == "replicated":
+        return share.own_tokens, inputs, outputs, one
+    if weight.split.startswith("expert"):
+        local = weight.copies / share.expert
+        rows = share.own_tokens * share.expert_tensor * weight.used / local
+        rows = rows * imbalance(share, kind)
+        if weight.split == "expert_column":
+            return rows, inputs, outputs / share.expert_tensor, local
+        return rows, inputs / share.expert_tensor, outputs, local
+    cut = tensor_cut(share.tensor, kind, weight)
+    if weight.split == "column":
+        return share.tokens, inputs, outputs / cut, one
+    return share.tokens, inputs / cut, outputs, one
+
+
+def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:
+    """Into how many parts tensor parallelism cuts a matrix; key and value heads are never cut."""
+    if weight.name in ("k", "v", "kv") and kind.core is not None and kind.core.kv_heads:
+        return np.minimum(tensor, kind.core.kv_heads)
+    return tensor
+
+
+def _products(share: Share, kind: LayerKind, product: object) -> Pass:
+    total = Pass()
+    for weight in kind.weights:
+        total = total + product(share, kind, weight)  # type: ignore[operator]
+    return total
+
+
+def _rates(share: Share, weight: Weight) -> tuple[GemmRates, Column]:
+    if weight.name in UNQUANTISED:
+        return share.wide_gemm, WIDE_BYTES
+    return share.gemm, share.input_bytes
+
+
+def _forward_product(share: Share, kind: LayerKind, weight: Weight) -> Pass:
+    rows, inner, columns, groups = _sizes(share, kind, weight)
+    rates, narrow = _rates(share, weight)
+    value_bytes = (narrow, narrow, WIDE_BYTES)
+    return computed(gemm_work(rates, rows, inner, columns, value_bytes, groups))
+
+
+def _backward_products(share: Share, kind: LayerKind, weight: Weight) -> Pass:
+    rows, inner, columns, groups = _sizes(share, kind, weight)
+    return _two_products(share, rows, inner, columns, groups, weight)
+
+
+def _two_products(
+    share: Share, rows: Column, inner: Column, columns: Column, groups: Column, weight: Weight
+) -> Pass:
+    """Gradient of the input, and of the weight (accumulated in fp32: read and written)."""
+    rates, narrow = _rates(share, weight)
+    to_input = gemm_work(rates, rows, columns, inner, (narrow, narrow, WIDE_BYTES), groups)
+    to_weight = gemm_work(rates, inner, rows, columns, (narrow, narrow, 8.0), groups)
+    return computed(to_input) + computed(to_weight)
+
+
+def _core_shape(share: Share, core: Core) -> CoreShape:
+    """The attention core on one device; context ranks pass keys round, so all keys are met."""
+    tokens = float(share.sequence_tokens)
+    if core.selected_keys:
+        keys = causal_keys(tokens, core.selected_keys)
+    else:
+        keys = causal_keys(tokens, core.window)
+    is_latent = core.kind == "mla"
+    kv_heads = core.heads if is_latent else core.kv_heads
+    return CoreShape(
+        queries=share.tokens,
+        mean_keys=keys if share.is_fused else tokens,
+        sequence_tokens=tokens,
+        key_tokens=share.sequences * tokens,
+        heads=core.heads / share.tensor,
+        kv_heads=kv_heads / np.minimum(share.tensor, kv_heads),
+        key_dim=core.key_dim,
+        value_dim=core.value_dim,
+        bytes_per_value=WIDE_BYTES,
+    )
+
+
+def _core_forward(share: Share, core: Core) -> Pass:
+    if core.kind == "state":
+        return _state(share, core, 1.0)
+    total = computed(attention_work(share.attention, _core_shape(share, core)))
+    if core.selected_keys:
+        total = total + _indexer(share, core)
+    return total if share.is_fused else total + _squared(share, core, 1.0)
+
+
+def _core_backward(share: Share, core: Core) -> Pass:
+    if core.kind == "state":
+        return _state(share, core, 2.0)
+    total = computed(attention_backward_work(share.attention, _core_shape(share, core)))
+    if core.selected_keys:
+        total = total + _indexer(share, core).times(2.0)
+    return total if share.is_fused else total + _squared(share, core, 2.0)
+
+
+def _indexer(share: Share, core: Core) -> Pass:
+    """Scores of every earlier key by the light index heads (DeepSeek-V3.2, section 2.1)."""
+    tokens = float(share.sequence_tokens)
+    shape = CoreShape(
+        queries=share.own_tokens,
+        mean_keys=causal_keys(tokens),
+        sequence_tokens=tokens,
+        key_tokens=share.sequences * tokens,
+        heads=core.index_heads,
+        kv_heads=1.0,
+        key_dim=core.index_dim,
+        value_dim=0.0,
+        bytes_per_value=WIDE_BYTES,
+    )
+    return computed(attention_work(share.attention, shape))
+
+
+def _state(share: Share, core: Core, factor: float) -> Pass:
+    """A scan over the sequence: its arithmetic at the attention rate, its state in registers."""
+    flop = core.state_flop_per_token * share.tokens / share.tensor * factor
+    compute_s = flop * share.attention.best_s_per_flop
+    return Pass(
+        compute_s=compute_s,
+        floor_s=compute_s + share.attention.floor_s,
+        peak_compute_s=flop * share.attention.peak_s_per_flop,
+    )
+
+
+def _squared(share: Share, core: Core, factor: float) -> Pass:
+    """Unfused attention: scores are masked, normalised and dropped out through memory.
+
+    Scale and mask read and write 2 bytes, softmax 2 + 2, dropout 2 + 2 + 1 for the mask.
+    """
+    values = share.tokens * share.sequence_tokens * core.heads / share.tensor
+    return computed(stream_work(share.stream, values * 13.0 * factor))
+
+
+def _elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: float) -> Pass:
+    """Norms, residuals, activation, rotary and the permutation of expert tokens, as bytes.
+
+    Per sub-block: a norm reads and writes h, a residual reads two and writes one. A gated
+    activation reads 2 w and writes w; quantised inputs are written once more.
+    """
+    blocks = (kind.core is not None) + (kind.mlp != "none")
+    own = share.own_tokens * model.hidden * 5 * blocks * WIDE_BYTES
+    total = computed(stream_work(share.stream, own * share_of_forward))
+    width = kind.mlp_width * (3 if kind.gated else 2)
+    if kind.mlp == "dense":
+        moved = share.tokens / share.tensor * width * WIDE_BYTES
+        total = total + computed(stream_work(share.stream, moved * share_of_forward))
+    if kind.mlp == "moe":
+        routed = share.own_tokens * kind.top_k * imbalance(share, kind)
+        shared = share.own_tokens * kind.shared_width * (3 if kind.gated else 2)
+        moved = (routed * (width + 4 * model.hidden) + shared) * WIDE_BYTES
+        total = total + computed(stream_work(share.stream, moved * share_of_forward))
+    return total
+
+
+def _gathers(kind: LayerKind) -> int:
+    """Sub-blocks whose input is gathered over the tensor group and whose output is scattered."""
+    return (kind.core is not None) + (kind.mlp == "dense" or kind.shared_width > 0)
+
+
+def _tensor_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
+    """All-gather before and reduce-scatter after each sub-block (Korthikanti et al. 2022, 4.2)."""
+    payload = share.tokens * model.hidden * WIDE_BYTES
+    group = share.placement.tensor
+    gather = collective(share, "all_gather", group, payload)
+    scatter = collective(share, "reduce_scatter", group, payload)
+    return (gather + scatter).times(float(_gathers(kind)))
+
+
+def _tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
+    """As forward, plus the input gathered once more beside the gradient products."""
+    payload = share.tokens * model.hidden * WIDE_BYTES
+    again = collective(share, "all_gather", share.placement.tensor, payload)
+    hidden = Pass(
+        inside_s=again.inside_s,
+        outside_s=again.outside_s,
+        inside_bytes=again.inside_bytes,
+        outside_bytes=again.outside_bytes,
+    )
+    return _tensor_traffic(share, model, kind) + hidden.times(float(_gathers(kind)))
+
+
+def _context_traffic(share: Share, core: Core, factor: float) -> Pass:
+    """Keys and values passed round the context group (or their gradients as well)."""
+    if core.kind == "state":
+        values = core.state_values * share.sequences / share.tensor
+    elif core.kind == "mla":
+        values = share.sequences * share.sequence_tokens * float(core.latent)
+    else:
+        heads = core.kv_heads / np.minimum(share.tensor, core.kv_heads)
+        values = share.sequences * share.sequence_tokens * heads
+        values = values * (core.key_dim + core.value_dim)
+    payload = values * WIDE_BYTES * factor
+    return collective(share, "all_gather", share.placement.context, payload)
+
+
+def _expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
+    """Dispatch to the experts and combine back, on the busiest rank.
+
+    Dispatch at the width of the GEMM input, combine in bf16 (DeepSeek-V3 report, section 3.3.3).
+    Expert tensor ranks gather what was dispatched and scatter what is combined.
+    """
+    group, busiest = share.placement.expert, imbalance(share, kind)
+    copies = share.own_tokens * kind.top_k * model.hidden * busiest
+    domains = group.domains.astype(float)
+    remote = distinct_domains(domains, kind) / kind.top_k * np.where(domains > 1, 1.0, 0.0)
+    remote_frac = np.minimum(np.where(domains > 1, remote, 1.0), 1.0)
+    both = Pass()
+    for width in (share.input_bytes, WIDE_BYTES):
+        both = both + collective(share, "all_to_all", group, copies * width, remote_frac)
+    spread = share.placement.expert_tensor
+    inner = copies * share.expert_tensor * WIDE_BYTES
+    gather = collective(share, "all_gather", spread, inner)
+    return both + gather + collective(share, "reduce_scatter", spread, inner)
+
+
+def _beside(core: Pass, traffic: Pass) -> Pass:
+    """Core and ring of keys run beside each other: their resources add, the longer one decides."""
+    both = core + traffic
+    return Pass(
+        **{
+            **{name: getattr(both, name) for name in Pass.__dataclass_fields__},
+            "floor_s": combine(core, traffic),
+        }
+    )
+
+
+def _recomputed(share: Share, kind: LayerKind, forward: Parts) -> Pass:
+    """What the backward pass runs again: nothing, what is cheap to run, or the whole layer.
+
+    Selective: the core where scores are stored (Korthikanti et al. 2022, section 5), else the
+    element-wise kernels and the products from latents of MLA.
+    """
+    is_full = (share.recompute_code == RECOMPUTE.index("full")) * 1.0
+    is_selective = (share.recompute_code == RECOMPUTE.index("selective")) * 1.0
+    cheap = forward["elementwise"].times(0.5)
+    if not share.is_fused and "attention" in forward:
+        cheap = forward["attention"]
+    elif kind.core is not None and kind.core.kind == "mla":
+        for weight in kind.weights:
+            if weight.name in ("q_b", "kv_b"):
+                cheap = cheap + _forward_product(share, kind, weight)
+    return summed(forward).times(is_full) + cheap.times(is_selective)
