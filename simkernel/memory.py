@@ -69,6 +69,7 @@ def stage_parameters(
     is_single = plans.pipeline_parallel == 1
     is_own_head = np.where(is_single & model.tied_embeddings, 0.0, 1.0)
     ends = table * is_own_head + model.other_parameters
+    dense[:, 0] += model.lookup_parameters
     for code in model.draft_codes if has_drafts else ():
         ends = ends + dense_each[:, code] + model.draft_extra_parameters
         expert[:, 2] += expert_each[:, code]
@@ -92,6 +93,7 @@ def dense_parameters(share: Share, kind: LayerKind) -> Floats:
 def expert_parameters(share: Share, kind: LayerKind) -> Floats:
     """Parameters of a layer's experts on one device; (n,)."""
     experts = sum(w.parameters for w in kind.weights if w.split.startswith("expert"))
+    experts += kind.expert_vector_parameters
     return experts / (share.expert * share.expert_tensor)
 
 
@@ -169,7 +171,7 @@ def _attention_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats
     queries = core.heads * core.key_dim
     output = core.heads * core.value_dim * WIDE_BYTES + mask
     cheap = model.hidden * narrow
-    kept = 2.0 * model.hidden + output
+    kept: Column = 2.0 * model.hidden + output
     if core.kind == "mla":
         latents = sum(w.outputs for w in kind.weights if w.name in ("q_a", "kv_a"))
         return own * (cheap + (queries + keys) * WIDE_BYTES), own * (kept + latents * WIDE_BYTES)

@@ -16,7 +16,7 @@ from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import PRECISIONS, Chips
-from simkernel.models import Core, LayerKind, Model, Weight
+from simkernel.models import Core, LayerKind, Model, Weight, mean_keys
 from simkernel.passes import Pass, combine, computed, sent
 from simkernel.placement import Group, Placement
 from simkernel.roofline import (
@@ -144,9 +144,9 @@ def layer_forward(share: Share, model: Model, kind: LayerKind) -> Parts:
         "elementwise": _elementwise(share, model, kind, share_of_forward=1.0),
         "tensor_parallel": _tensor_traffic(share, model, kind),
     }
-    if kind.core is not None:
-        core = _core_forward(share, kind.core)
-        parts["attention"] = _beside(core, _context_traffic(share, kind.core, 1.0))
+    for core in kind.cores:
+        work = _beside(_core_forward(share, core), _context_traffic(share, core, 1.0))
+        parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
         parts["expert_parallel"] = _expert_traffic(share, model, kind)
     return parts
@@ -162,9 +162,9 @@ def layer_backward(share: Share, model: Model, kind: LayerKind, forward: Parts) 
         "elementwise": _elementwise(share, model, kind, share_of_forward=2.0),
         "tensor_parallel": _tensor_backward(share, model, kind),
     }
-    if kind.core is not None:
-        core = _core_backward(share, kind.core)
-        parts["attention"] = _beside(core, _context_traffic(share, kind.core, 2.0))
+    for core in kind.cores:
+        work = _beside(_core_backward(share, core), _context_traffic(share, core, 2.0))
+        parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
         parts["expert_parallel"] = _expert_traffic(share, model, kind)
     parts["recompute"] = _recomputed(share, kind, forward)
@@ -301,15 +301,11 @@ def _two_products(
 def _core_shape(share: Share, core: Core) -> CoreShape:
     """The attention core on one device; context ranks pass keys round, so all keys are met."""
     tokens = float(share.sequence_tokens)
-    if core.selected_keys:
-        keys = causal_keys(tokens, core.selected_keys)
-    else:
-        keys = causal_keys(tokens, core.window)
     is_latent = core.kind == "mla"
     kv_heads = core.heads if is_latent else core.kv_heads
     return CoreShape(
         queries=share.tokens,
-        mean_keys=keys if share.is_fused else tokens,
+        mean_keys=mean_keys(core, tokens) if share.is_fused else tokens,
         sequence_tokens=tokens,
         key_tokens=share.sequences * tokens,
         heads=core.heads / share.tensor,
