@@ -1,0 +1,45 @@
+"""What a power cap does to a device: a slower clock, a longer step, less energy.
+
+The cubic law of clock and power; which share of a step follows the clock is given from outside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simkernel.columns import Column
+
+
+def capped_clock_frac(cap_w: Column, floor_w: Column, peak_w: Column) -> Column:
+    """Clock under a cap, over the clock without one.
+
+    Parameters
+    ----------
+    cap_w : (n,) at least `floor_w`; a cap above the peak does nothing [W]
+    floor_w, peak_w : (n,) power that does not follow the clock, and power at full clock [W]
+
+    References
+    ----------
+    P = P0 + k f^3, voltage following frequency: ((cap - P0)/(peak - P0))^(1/3).
+    """
+    return np.minimum(np.cbrt((cap_w - floor_w) / (peak_w - floor_w)), 1.0)
+
+
+def capped_slowdown_frac(clock_frac: Column, compute_frac: Column) -> Column:
+    """Extra time of a step at a lower clock; only its compute-bound share stretches.
+
+    Parameters
+    ----------
+    clock_frac : (n,) as `capped_clock_frac`
+    compute_frac : (n,) share of the step's time that follows the clock
+
+    References
+    ----------
+    sum of t (c/f + 1 - c); arXiv 2605.11999: memory-bound decode is unchanged.
+    """
+    return compute_frac * (1.0 / clock_frac - 1.0)
+
+
+def capped_energy_frac(cap_w: Column, peak_w: Column, slowdown_frac: Column) -> Column:
+    """Energy of the same work under a cap, over the energy without one."""
+    return cap_w / peak_w * (1.0 + slowdown_frac)
