@@ -1,11 +1,14 @@
-"""The aliases for a quantity that may be a number or a column of numbers.
+"""Columns: the aliases for a quantity that may be a number or (n,) numbers, and their rows.
 
 The dtype is in the alias's name for the reader; the type checker sees any array, because NumPy's
 promotion of mixed columns is not expressible without casts on every line.
 """
 
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[Any]
@@ -14,3 +17,47 @@ Masks = npt.NDArray[Any]
 
 Column = float | npt.NDArray[Any]
 """A quantity of one candidate (a number) or of n candidates ((n,)); any equation takes either."""
+
+
+def taken(value: Any, rows: Codes) -> Any:
+    """The same structure for some rows: arrays are indexed, dataclasses and containers walked.
+
+    Numbers and arrays of one row stand for every row and stay as they are.
+    """
+    if isinstance(value, np.ndarray):
+        return value if len(value) == 1 else value[rows]
+    if is_dataclass(value) and not isinstance(value, type):
+        picked = {f.name: taken(getattr(value, f.name), rows) for f in fields(value)}
+        return type(value)(**picked)
+    if isinstance(value, dict):
+        return {name: taken(item, rows) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(taken(item, rows) for item in value)
+    return value
+
+
+def distinct(columns: Sequence[Codes]) -> tuple[Codes, Codes]:
+    """First row of each distinct combination of integer columns, and for every row which it is.
+
+    Parameters
+    ----------
+    columns : k arrays of shape (n,)
+
+    Returns
+    -------
+    (m,) rows, (n,) indices into them
+
+    Notes
+    -----
+    Rows are told apart by a 64-bit mix of their values; should two different rows ever share
+    one, nothing is merged: the answer is checked against the columns, so it is always right.
+    """
+    mixed = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)  # golden ratio
+        mixed ^= mixed >> np.uint64(29)
+    _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
+    if all(np.array_equal(column[first][inverse], column) for column in columns):
+        return first, inverse
+    every = np.arange(len(mixed))
+    return every, every

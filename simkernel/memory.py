@@ -12,7 +12,7 @@ import numpy as np
 
 from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
-from simkernel.columns import Column, Floats
+from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.hardware import PRECISIONS
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
@@ -21,6 +21,7 @@ from simkernel.stages import STAGES
 
 GRADIENT_BYTES = 4.0  # fp32 accumulation, Korthikanti et al. 2022, section 6 (18 B/parameter)
 OPTIMISER_BYTES = 12.0  # fp32 master, momentum, variance: ZeRO (Rajbhandari et al. 2020), K = 12
+LOGIT_BYTES = 6.0  # one value in bf16 and in fp32
 UPDATE_BYTES = 30.0  # gradient and state read (4 + 12), state and bf16 weight written (12 + 2)
 
 
@@ -46,13 +47,23 @@ class StageParameters:
     expert: Floats
 
 
+@dataclass(frozen=True)
+class StageMemory:
+    """What one micro-batch keeps: (n, 3) activations and logits; (n,) the layer run again."""
+
+    per_micro_batch: Floats
+    logits: Floats
+    again: Floats
+
+
 def stage_parameters(
-    share: Share, plans: TrainingPlans, model: Model, layers: Floats, *, has_drafts: bool
+    share: Share, is_single: Codes, model: Model, layers: Floats, *, has_drafts: bool
 ) -> StageParameters:
     """Parameters of one device on the first, the heaviest inner and the last stage.
 
     Parameters
     ----------
+    is_single : (n,) the pipeline has one stage, which is first and last
     layers : (n, 3, kinds) layers of each kind on each stage
 
     Notes
@@ -66,7 +77,6 @@ def stage_parameters(
     dense = (layers * dense_each[:, None, :]).sum(-1)
     expert = (layers * expert_each[:, None, :]).sum(-1)
     table = model.vocab * model.hidden / share.tensor
-    is_single = plans.pipeline_parallel == 1
     is_own_head = np.where(is_single & model.tied_embeddings, 0.0, 1.0)
     ends = table * is_own_head + model.other_parameters
     dense[:, 0] += model.lookup_parameters
@@ -97,37 +107,54 @@ def expert_parameters(share: Share, kind: LayerKind) -> Floats:
     return experts / (share.expert * share.expert_tensor)
 
 
+def stage_memory(share: Share, is_single: Codes, model: Model, layers: Floats) -> StageMemory:
+    """What one micro-batch keeps on each stage; (n, 3) each.
+
+    Parameters
+    ----------
+    is_single, layers : as in `stage_parameters`
+    """
+    each = np.stack([layer_activation_bytes(share, model, k) for k in model.kinds], axis=-1)
+    size = share.tokens * model.vocab / share.tensor * LOGIT_BYTES
+    logits = np.stack([np.where(is_single, size, 0.0), size * 0.0, size], axis=-1)
+    return StageMemory((layers * each[:, None, :]).sum(-1), logits, _one_layer_again(share, model))
+
+
 def resident_ledger(
-    share: Share,
     plans: TrainingPlans,
-    model: Model,
-    layers: Floats,
     parameters: StageParameters,
+    memory: StageMemory,
+    layer_counts: Floats,
+    ranks: tuple[Codes, Codes],
     reserve: Reserve,
-) -> tuple[Ledger, Floats]:
+) -> tuple[Ledger, Codes]:
     """Bytes on the fullest device, by what they are, and which stage that device serves; (n,).
+
+    Parameters
+    ----------
+    layer_counts : (n, 3) layers on each stage
+    ranks : (n,) sizes of the data-parallel groups of dense and of expert parameters
 
     References
     ----------
     ZeRO stages: Rajbhandari et al. 2020, section 5. Activations in flight: the schedule's file.
     """
-    shards = _shards(share, plans)
-    stage = _activation_bytes(share, plans, model, layers)
+    zero = plans.zero_stage
     terms = {
-        "weights": _state(parameters, shards, _weight_bytes(plans), plans.zero_stage >= 3),
-        "gradients": _state(parameters, shards, GRADIENT_BYTES, plans.zero_stage >= 2),
-        "optimiser": _state(parameters, shards, OPTIMISER_BYTES, plans.zero_stage >= 1),
-        "gathered_weights": _gathered(parameters, plans, layers),
-        "activations": stage,
-        "logits": _logits(share, plans, model),
+        "weights": _state(parameters, ranks, _weight_bytes(plans), zero >= 3),
+        "gradients": _state(parameters, ranks, GRADIENT_BYTES, zero >= 2),
+        "optimiser": _state(parameters, ranks, OPTIMISER_BYTES, zero >= 1),
+        "gathered_weights": _gathered(parameters, zero, layer_counts),
+        "activations": memory.per_micro_batch * _in_flight(plans) + memory.again[:, None],
+        "logits": memory.logits,
     }
     moving = terms["activations"] + terms["gathered_weights"] + terms["logits"]
     terms["fragmentation"] = moving * reserve.fragmentation_frac
-    terms["framework"] = np.full(stage.shape, reserve.framework_bytes)
-    total = sum(terms.values())
+    terms["framework"] = np.full(moving.shape, reserve.framework_bytes)
+    total = np.sum(list(terms.values()), axis=0)
     fullest = np.argmax(total, axis=1)
     rows = np.arange(len(fullest))
-    picked = {name: value[rows, fullest] for name, value in terms.items()}
+    picked: dict[str, Column] = {name: value[rows, fullest] for name, value in terms.items()}
     return Ledger("resident_bytes", "B", picked), fullest
 
 
@@ -202,14 +229,6 @@ def _mlp_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floa
     return own * cheap, own * (kept + routed * hidden * (narrow + WIDE_BYTES))
 
 
-def _activation_bytes(share: Share, plans: TrainingPlans, model: Model, layers: Floats) -> Floats:
-    """(n, 3) activations on each stage at its peak; full recompute runs one layer at a time."""
-    each = np.stack([layer_activation_bytes(share, model, k) for k in model.kinds], axis=-1)
-    per_micro_batch = (layers * each[:, None, :]).sum(-1)
-    kept = per_micro_batch * _in_flight(plans)
-    return kept + _one_layer_again(share, model)[:, None]
-
-
 def _one_layer_again(share: Share, model: Model) -> Floats:
     """The layer a full recompute is working on, at its whole size; (n,)."""
     is_full = share.recompute_code == RECOMPUTE.index("full")
@@ -232,18 +251,12 @@ def _in_flight(plans: TrainingPlans) -> Floats:
     return out
 
 
-def _shards(share: Share, plans: TrainingPlans) -> tuple[Floats, Floats]:
-    """Into how many parts ZeRO cuts dense and expert state."""
-    dense = plans.data_parallel * plans.context_parallel * 1.0
-    return dense, share.placement.expert_data.size * 1.0
-
-
 def _state(
-    parameters: StageParameters, shards: tuple[Floats, Floats], each: Column, is_cut: Floats
+    parameters: StageParameters, ranks: tuple[Codes, Codes], each: Column, is_cut: Masks
 ) -> Floats:
     """(n, 3) bytes of one kind of state; sharded where `is_cut`."""
-    dense_cut = np.where(is_cut, shards[0], 1.0)
-    expert_cut = np.where(is_cut, shards[1], 1.0)
+    dense_cut = np.where(is_cut, ranks[0], 1)
+    expert_cut = np.where(is_cut, ranks[1], 1)
     held = parameters.dense / dense_cut[:, None] + parameters.expert / expert_cut[:, None]
     return held * np.broadcast_to(np.asarray(each), dense_cut.shape)[:, None]
 
@@ -254,15 +267,8 @@ def _weight_bytes(plans: TrainingPlans) -> Floats:
     return np.where(narrow, WIDE_BYTES + 1.0, WIDE_BYTES)
 
 
-def _gathered(parameters: StageParameters, plans: TrainingPlans, layers: Floats) -> Floats:
+def _gathered(parameters: StageParameters, zero_stage: Codes, layer_counts: Floats) -> Floats:
     """(n, 3) whole weights of the layer in work and of the next one, where ZeRO-3 gathers them."""
-    count = np.maximum(layers.sum(-1), 1.0)
+    count = np.maximum(layer_counts, 1.0)
     two = 2.0 * (parameters.dense + parameters.expert) / count * WIDE_BYTES
-    return np.where((plans.zero_stage >= 3)[:, None], two, 0.0)
-
-
-def _logits(share: Share, plans: TrainingPlans, model: Model) -> Floats:
-    """(n, 3) logits of one micro-batch, bf16 and fp32, on the stage with the head."""
-    size = share.tokens * model.vocab / share.tensor * 6.0
-    is_single = plans.pipeline_parallel == 1
-    return np.stack([np.where(is_single, size, 0.0), size * 0.0, size], axis=-1)
+    return np.where((zero_stage >= 3)[:, None], two, 0.0)

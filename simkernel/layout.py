@@ -1,0 +1,192 @@
+"""What a layout costs per micro-batch, before anyone says how many micro-batches there are.
+
+Everything here depends on the degrees, the placement, the micro-batch, the precision and the
+recompute mode, and on nothing else of a plan: the global batch, the ZeRO stage and the schedule
+order come after. So one layout is priced once for the many plans that share it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel.candidates import TrainingPlans
+from simkernel.columns import Codes, Floats
+from simkernel.hardware import Chips
+from simkernel.memory import (
+    GRADIENT_BYTES,
+    UPDATE_BYTES,
+    StageMemory,
+    StageParameters,
+    stage_memory,
+    stage_parameters,
+)
+from simkernel.models import Model
+from simkernel.ops import (
+    WIDE_BYTES,
+    Parts,
+    Share,
+    boundary_send,
+    collective,
+    embedding_pass,
+    head_backward,
+    head_forward,
+    layer_backward,
+    layer_forward,
+    share_of,
+    summed,
+)
+from simkernel.passes import Pass, computed
+from simkernel.placement import place
+from simkernel.roofline import stream_work
+from simkernel.stages import STAGES, stage_layers
+from simkernel.traffic import network
+from simkernel.workload import TrainingJob
+
+LAYOUT_FREE = ("global_batch_sequences", "zero_stage", "schedule_code", "power_cap_frac")
+"""Decisions of a plan that its layout does not depend on."""
+
+
+@dataclass(frozen=True)
+class StageWork:
+    """One micro-batch on one stage; `terms` are elapsed seconds by what they are for."""
+
+    forward: Pass
+    backward: Pass
+    terms: dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class StageSync:
+    """Data-parallel collectives over the whole weights of one stage.
+
+    `gather` of bf16 weights, `scatter` and `reduce` of fp32 gradients (reduce-scatter,
+    all-reduce). `update_dense`, `update_expert`: optimiser over unsharded parameters.
+    """
+
+    gather: Pass
+    scatter: Pass
+    reduce: Pass
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One layout per row: work, traffic and memory of the first, an inner and the last stage.
+
+    `dense_ranks`, `expert_ranks` are the sizes of the data-parallel groups;
+    `update_s_per_parameter` the optimiser's seconds for one parameter it owns.
+    """
+
+    work: tuple[StageWork, ...]
+    sync: tuple[StageSync, ...]
+    send: Pass
+    parameters: StageParameters
+    memory: StageMemory
+    stage_layer_counts: Floats
+    dense_ranks: Codes
+    expert_ranks: Codes
+    update: Pass
+    used_per_domain: Codes
+    expert_inside: Codes
+    dense_sync_inside: Codes
+
+
+def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans) -> Layout:
+    """Work, traffic and memory of every layout.
+
+    Parameters
+    ----------
+    job, model : one of each
+    chips : one row, or one row per layout
+    plans : (n,) layouts; the fields of LAYOUT_FREE are not looked at
+    """
+    placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
+    wires = network(chips, plans.supernode_devices, plans.oversubscription)
+    share = share_of(job, chips, plans, placement, wires)
+    layers = stage_layers(model, plans.pipeline_parallel, plans.virtual_stages)
+    is_single = plans.pipeline_parallel == 1
+    parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
+    one_parameter = np.full(len(plans), UPDATE_BYTES)
+    return Layout(
+        work=_works(share, job, is_single, model, layers),
+        sync=tuple(_sync(share, parameters, i) for i in range(len(STAGES))),
+        send=boundary_send(share, model).times(1.0 - is_single),
+        parameters=parameters,
+        memory=stage_memory(share, is_single, model, layers),
+        stage_layer_counts=layers.sum(-1),
+        dense_ranks=placement.dense_sync.size,
+        expert_ranks=placement.expert_data.size,
+        update=computed(stream_work(share.stream, one_parameter)),
+        used_per_domain=placement.used_per_domain,
+        expert_inside=placement.expert.inside,
+        dense_sync_inside=placement.dense_sync.inside,
+    )
+
+
+def _works(
+    share: Share, job: TrainingJob, is_single: Codes, model: Model, layers: Floats
+) -> tuple[StageWork, ...]:
+    """Work of one micro-batch on the first, the heaviest inner and the last stage."""
+    forward = [layer_forward(share, model, kind) for kind in model.kinds]
+    backward = [
+        layer_backward(share, model, kind, parts)
+        for kind, parts in zip(model.kinds, forward, strict=True)
+    ]
+    embed = embedding_pass(share, model)
+    heads = _heads(share, job, model, forward, backward)
+    alone, always = is_single * 1.0, np.ones(len(is_single))
+    at = ((always, alone), (alone * 0.0, alone * 0.0), (alone, always))
+    return tuple(
+        _stage(layers[:, i, :], forward, backward, embed.times(first), heads, last)
+        for i, (first, last) in enumerate(at)
+    )
+
+
+def _heads(
+    share: Share, job: TrainingJob, model: Model, forward: list[Parts], backward: list[Parts]
+) -> tuple[Pass, Pass]:
+    """Head and loss, forward and backward; draft layers and their heads sit beside them."""
+    head_f, head_b = head_forward(share, model), head_backward(share, model)
+    last_f, last_b = head_f, head_b
+    for code in model.draft_codes if job.has_draft_layers else ():
+        last_f = last_f + summed(forward[code]) + head_f
+        last_b = last_b + summed(backward[code]) + head_b
+    return last_f, last_b
+
+
+def _stage(
+    counts: Floats,
+    forward: list[Parts],
+    backward: list[Parts],
+    embed: Pass,
+    heads: tuple[Pass, Pass],
+    has_head: Floats,
+) -> StageWork:
+    """Layers of a stage times their passes, with the embedding and the head where they sit."""
+    total_f = embed + heads[0].times(has_head)
+    total_b = embed + heads[1].times(has_head)
+    terms: dict[str, Floats] = {
+        "embedding_and_head": np.asarray(total_f.floor_s + total_b.floor_s)
+    }
+    for i in range(counts.shape[1]):
+        count = counts[:, i]
+        total_f = total_f + summed(forward[i]).times(count)
+        total_b = total_b + summed(backward[i]).times(count)
+        for parts in (forward[i], backward[i]):
+            for name, part in parts.items():
+                terms[name] = terms.get(name, 0.0) + part.floor_s * count
+    return StageWork(total_f, total_b, terms)
+
+
+def _sync(share: Share, parameters: StageParameters, i: int) -> StageSync:
+    """Collectives of one stage: experts over their copies, the rest over data and context."""
+    gather, scatter, reduce = Pass(), Pass(), Pass()
+    for group, held in (
+        (share.placement.dense_sync, parameters.dense[:, i]),
+        (share.placement.expert_data, parameters.expert[:, i]),
+    ):
+        gather = gather + collective(share, "all_gather", group, held * WIDE_BYTES)
+        scatter = scatter + collective(share, "reduce_scatter", group, held * GRADIENT_BYTES)
+        reduce = reduce + collective(share, "all_reduce", group, held * GRADIENT_BYTES)
+    return StageSync(gather, scatter, reduce)
