@@ -22,10 +22,11 @@ Column = float | npt.NDArray[Any]
 def taken(value: Any, rows: Codes) -> Any:
     """The same structure for some rows: arrays are indexed, dataclasses and containers walked.
 
-    Numbers and arrays of one row stand for every row and stay as they are.
+    Numbers and arrays of one row stand for every row.
     """
     if isinstance(value, np.ndarray):
-        return value if len(value) == 1 else value[rows]
+        one_row = len(value) == 1
+        return np.broadcast_to(value, (len(rows), *value.shape[1:])) if one_row else value[rows]
     if is_dataclass(value) and not isinstance(value, type):
         picked = {f.name: taken(getattr(value, f.name), rows) for f in fields(value)}
         return type(value)(**picked)

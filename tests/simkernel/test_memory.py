@@ -1,0 +1,113 @@
+"""Memory against the closed forms of the selective-recompute paper."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import chip
+
+from simkernel.candidates import RECOMPUTE, plan_of
+from simkernel.layout import layout_of
+from simkernel.memory import Reserve, layer_activation_bytes, resident_ledger
+from simkernel.models import Core, LayerKind, Model, Weight
+from simkernel.ops import share_of
+from simkernel.placement import place
+from simkernel.traffic import network
+from simkernel.workload import TrainingJob
+
+NO_RESERVE = Reserve(0.0, 0.0)
+
+
+def gpt(layers, hidden, heads, vocab=51200):
+    """A GPT-3-shaped model: multi-head attention, ungated 4 h MLP."""
+    dim = hidden // heads
+    weights = (
+        Weight("qkv", hidden, 3 * hidden, "column"),
+        Weight("o", hidden, hidden, "row"),
+        Weight("up", hidden, 4 * hidden, "column"),
+        Weight("down", 4 * hidden, hidden, "row"),
+    )
+    core = Core("softmax", heads, heads, dim, dim)
+    kind = LayerKind("dense", weights, core, 4 * hidden, "dense", 4 * hidden, False)
+    return Model("gpt", hidden, vocab, True, 2048, (kind,), (0,) * layers)
+
+
+def share(job, plan):
+    """What one device holds of a micro-batch."""
+    placement = place(plan.degrees, plan.supernode_devices, plan.placement_code)
+    wires = network(chip(), plan.supernode_devices, plan.oversubscription)
+    return share_of(job, chip(), plan, placement, wires)
+
+
+@pytest.mark.parametrize(
+    ("mode", "formula"),
+    [
+        ("none", lambda s, b, h, a, t: s * b * h * (34 + 5 * a * s / h) / t),
+        ("selective", lambda s, b, h, a, t: 34 * s * b * h / t),
+        ("full", lambda s, b, h, a, t: 2 * s * b * h / t),
+    ],
+)
+@pytest.mark.parametrize("tensor", [1, 8])
+def test_stored_scores_match_korthikanti_table_2(mode, formula, tensor):
+    """If false, a 2020-22 stack would be told it fits where it does not, or the other way."""
+    s, b, h, a = 2048, 2, 12288, 96
+    job = TrainingJob(1e12, s, 65e6, is_attention_fused=False)
+    plan = plan_of(
+        devices=8,
+        supernode_devices=8,
+        tensor_parallel=tensor,
+        micro_batch_sequences=b,
+        recompute_code=RECOMPUTE.index(mode),
+    )
+    model = gpt(96, h, a)
+    kept = layer_activation_bytes(share(job, plan), model, model.kinds[0])
+    assert kept[0] == pytest.approx(formula(s, b, h, a, tensor), rel=1e-12)
+
+
+def ledger(model, plan, job=None):
+    """Resident bytes of one plan without any reserve."""
+    job = job or TrainingJob(1e12, 2048, 65e6)
+    layout = layout_of(job, model, chip(), plan)
+    ranks = (layout.dense_ranks, layout.expert_ranks)
+    counts = layout.stage_layer_counts
+    return resident_ledger(plan, layout.parameters, layout.memory, counts, ranks, NO_RESERVE)[0]
+
+
+def test_a_parameter_takes_18_bytes_and_zero_cuts_each_part_in_its_turn():
+    """2 + 4 + 12 bytes; stage 1 cuts the 12, stage 2 the 4, stage 3 the 2 (ZeRO, section 5)."""
+    model = gpt(8, 1024, 16)
+    parameters = None
+    for zero, whole in ((0, 18), (1, 6), (2, 2), (3, 0)):
+        plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8, zero_stage=zero)
+        terms = ledger(model, plan).terms
+        state = terms["weights"] + terms["gradients"] + terms["optimiser"]
+        parameters = parameters if zero else state[0] / 18
+        assert state[0] == pytest.approx(parameters * (whole + (18 - whole) / 8), rel=1e-12)
+
+
+def test_llmfit_230_memory_counts_every_expert_and_expert_parallel_divides_them():
+    """Total parameters decide memory: 8 expert ranks hold an eighth of the experts each."""
+    from conftest import moe_model
+
+    model = moe_model()
+    alone = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
+    spread = replace(alone, expert_parallel=np.array([8]))
+    experts = model.layers * sum(
+        w.parameters for w in model.kinds[0].weights if "expert" in w.name
+    )
+    weights = [ledger(model, plan).terms["weights"][0] for plan in (alone, spread)]
+    assert weights[0] - weights[1] == pytest.approx(2 * experts * 7 / 8, rel=1e-12)
+
+
+def test_megatron_525_the_reserve_is_a_term_of_its_own_and_counts():
+    """23 GB predicted and out of memory at 32: what the framework takes must be in the sum."""
+    model = gpt(8, 1024, 16)
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
+    job = TrainingJob(1e12, 2048, 65e6)
+    layout = layout_of(job, model, chip(), plan)
+    args = (plan, layout.parameters, layout.memory, layout.stage_layer_counts)
+    ranks = (layout.dense_ranks, layout.expert_ranks)
+    bare, _ = resident_ledger(*args, ranks, NO_RESERVE)
+    kept, _ = resident_ledger(*args, ranks, Reserve(3.5e9, 0.1))
+    moving = bare.terms["activations"] + bare.terms["logits"]
+    assert kept.total[0] == pytest.approx(bare.total[0] + 3.5e9 + 0.1 * moving[0], rel=1e-12)
