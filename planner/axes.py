@@ -24,10 +24,6 @@ DERIVED = "derived"
 ALL = "all"
 DEFAULT_SCHEDULE = "one_forward_one_backward"
 DEFAULT_PLACEMENT = "tp-cp-ep-dp-pp"
-PLACEMENT_GROUPS = ("tp", "cp", "ep", "dp", "pp")
-
-SCHEDULE_ALIASES: Mapping[str, str] = MappingProxyType({"1f1b": DEFAULT_SCHEDULE})
-"""A Python file cannot start with a digit, so the usual short name is an alias."""
 
 TRAIN = ("train", "mixed", "fleet")
 SERVE = ("serve", "mixed", "fleet")
@@ -205,8 +201,9 @@ def _algorithms(folder: str) -> tuple[str, ...]:
 
 
 def _placements() -> tuple[str, ...]:
-    """Every order of the five groups, the default first."""
-    every = ("-".join(order) for order in permutations(PLACEMENT_GROUPS))
+    """Every nesting of tp, cp, dp and pp, the default first; experts fold over cp and dp."""
+    orders = ("-".join(order) for order in permutations(("tp", "cp", "dp", "pp")))
+    every = (order.replace("dp", "ep-dp") for order in orders)
     return (DEFAULT_PLACEMENT, *(order for order in every if order != DEFAULT_PLACEMENT))
 
 
@@ -228,6 +225,14 @@ SHORT_NAMES: Mapping[str, str] = MappingProxyType(
     {axis.short: axis.name for axis in AXES.values() if axis.short}
 )
 """Aliases accepted by --set: tp, pp, vp, cp, ep, etp, dp, mbs, gbs."""
+
+ALIASES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "schedule": {"1f1b": DEFAULT_SCHEDULE},  # a Python file cannot start with a digit
+        "placement": {name.replace("ep-", ""): name for name in AXES["placement"].names},
+    }
+)
+"""Other spellings of names, by axis: expert groups always fold inside the replicas."""
 
 COUNTS = ("devices", "nodes", "supernodes")
 """Three ways to say how many chips; a study gives one of them."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from planner.axes import SCHEDULE_ALIASES, Axis, Level, wanted
+from planner.axes import ALIASES, Axis, Level, wanted
 
 MOST_LEVELS = 100_000  # our choice: a longer axis is a slip of a step, not a design space
 
@@ -107,7 +107,7 @@ def _word(axis: Axis, value: str, *, alone: bool) -> Level:
         if not alone:
             raise BadLevel(f"{value!r} cannot stand in a list")
         return value
-    name = SCHEDULE_ALIASES.get(value, value) if axis.name == "schedule" else value
+    name = ALIASES.get(axis.name, {}).get(value, value)
     if axis.names and name not in (*axis.names, *axis.default):
         raise BadLevel(f"{value!r} is not one of the names")
     return _ready(axis, name)

@@ -1,0 +1,417 @@
+"""Which combinations of axis values can exist at all: named masks that need no physics.
+
+A rule sees columns of integers, the model's counts and the chip's sizes, and says where a
+combination stands. It knows no time, no memory and no price. Rules that forbid a second name for
+the same plan are called `..._repeats`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.axes import DEFAULT_SCHEDULE, DERIVED, Level
+from planner.study_parts import TrainWorkload
+from simkernel.models import LayerKind, Model
+
+Mask = npt.NDArray[np.bool_] | bool
+Columns = Mapping[str, Any]
+"""Axis name to integers, shape (n,) or one number; a name axis holds codes of its levels."""
+
+
+@dataclass(frozen=True)
+class ModelCounts:
+    """What the rules need of a model and its training run.
+
+    `heads` and `kv_heads` go together, one pair per kind of attention; `kv_heads` is 0 where the
+    cache is latent and every rank keeps it whole. `experts` is 0 for a dense model.
+    """
+
+    layers: int
+    heads: tuple[int, ...]
+    kv_heads: tuple[int, ...]
+    mlp_widths: tuple[int, ...]
+    experts: int
+    expert_widths: tuple[int, ...]
+    tokens_per_sequence: int
+
+
+@dataclass(frozen=True)
+class ChipSizes:
+    """What the rules need of a chip.
+
+    `precisions` are the matrix precisions it has; () for all.
+    """
+
+    domain_options: tuple[int, ...]
+    devices_per_host: int
+    precisions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is the same for all candidates of one hardware bill."""
+
+    model: ModelCounts
+    chip: ChipSizes
+    levels: Mapping[str, tuple[Level, ...]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on some axes.
+
+    Parameters
+    ----------
+    name : under which removed candidates are counted
+    axes : what it reads; it is applied as soon as all of these are bound
+    allows : (columns, context) to True where the combination can exist
+    reason : for a person
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    allows: Callable[[Columns, Context], Mask]
+    reason: str
+
+
+SPLIT = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+EXPERT = ("expert_parallel", "expert_tensor_parallel")
+BATCH = ("micro_batch_sequences", "global_batch_sequences")
+
+
+def model_counts(model: Model, work: TrainWorkload) -> ModelCounts:
+    """The counts of a model that the rules read."""
+    kinds = [model.kinds[code] for code in sorted(set(model.layer_codes))]
+    cores = sorted({_heads(kind) for kind in kinds if kind.core and kind.core.heads})
+    moe = [kind for kind in kinds if kind.experts]
+    dense = {kind.mlp_width for kind in kinds if not kind.experts and kind.mlp_width}
+    shared = {kind.shared_width for kind in moe if kind.shared_width}
+    return ModelCounts(
+        layers=len(model.layer_codes),
+        heads=tuple(heads for heads, _ in cores),
+        kv_heads=tuple(kv_heads for _, kv_heads in cores),
+        mlp_widths=tuple(sorted(dense | shared)),
+        experts=min((kind.experts for kind in moe), default=0),
+        expert_widths=tuple(sorted({kind.mlp_width for kind in moe})),
+        tokens_per_sequence=work.tokens_per_sequence,
+    )
+
+
+def _heads(kind: LayerKind) -> tuple[int, int]:
+    core = kind.core
+    if core is None:
+        return 0, 0
+    return core.heads, core.kv_heads if core.kind == "softmax" else 0
+
+
+def bill_rules() -> tuple[Rule, ...]:
+    """Rules on what is bought; they read one bill at a time."""
+    return (
+        Rule(
+            "supernode_not_offered",
+            ("accelerator", "supernode_devices"),
+            lambda c, x: c["supernode_devices"] in x.chip.domain_options,
+            "the chip is not sold in scale-up domains of this size",
+        ),
+        Rule(
+            "supernode_larger_than_job",
+            ("accelerator", "supernode_devices", "devices"),
+            _is_smallest_useful_domain,
+            "a smaller domain already holds all devices",
+        ),
+    )
+
+
+def train_rules() -> tuple[Rule, ...]:
+    """Rules on how the devices are used, in the order in which they are told."""
+    return (*_model_rules(), *_rank_rules(), *_schedule_rules(), *_batch_rules(), *_repeats())
+
+
+def _model_rules() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "tensor_parallel_does_not_divide_heads",
+            ("tensor_parallel",),
+            lambda c, x: _divides_all(c["tensor_parallel"], x.model.heads),
+            "attention heads cannot be shared out evenly",
+        ),
+        Rule(
+            "tensor_parallel_does_not_divide_kv_heads",
+            ("tensor_parallel",),
+            lambda c, x: _divides_or_copies(c["tensor_parallel"], x.model.kv_heads),
+            "key-value heads can neither be shared out nor copied evenly",
+        ),
+        Rule(
+            "tensor_parallel_does_not_divide_mlp",
+            ("tensor_parallel",),
+            lambda c, x: _divides_all(c["tensor_parallel"], x.model.mlp_widths),
+            "MLP columns cannot be shared out evenly",
+        ),
+        Rule(
+            "pipeline_longer_than_layers",
+            ("pipeline_parallel",),
+            lambda c, x: c["pipeline_parallel"] <= x.model.layers,
+            "a stage would hold no layer",
+        ),
+        Rule(
+            "context_parallel_does_not_divide_sequence",
+            ("tensor_parallel", "context_parallel"),
+            _sequence_divides,
+            "tokens cannot be shared out evenly (two chunks per rank, for balance)",
+        ),
+        Rule(
+            "dense_model_has_no_experts",
+            EXPERT,
+            lambda c, x: (x.model.experts > 0) | (_expert_ranks(c) == 1),
+            "a model without experts has no expert groups",
+        ),
+        Rule(
+            "expert_parallel_does_not_divide_experts",
+            ("expert_parallel",),
+            lambda c, x: (x.model.experts == 0) | (x.model.experts % c["expert_parallel"] == 0),
+            "experts cannot be shared out evenly",
+        ),
+        Rule(
+            "expert_tensor_parallel_does_not_divide_experts",
+            ("expert_tensor_parallel",),
+            lambda c, x: _divides_all(c["expert_tensor_parallel"], x.model.expert_widths),
+            "columns of an expert cannot be shared out evenly",
+        ),
+    )
+
+
+def _rank_rules() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "degrees_do_not_divide_devices",
+            ("devices", *SPLIT),
+            lambda c, x: c["devices"] % _split(c) == 0,
+            "tensor x pipeline x context parallel does not divide the devices",
+        ),
+        Rule(
+            "data_parallel_not_listed",
+            ("devices", *SPLIT, "data_parallel"),
+            _data_parallel_listed,
+            "the study keeps other replica counts",
+        ),
+        Rule(
+            "experts_do_not_fit_ranks",
+            ("devices", *SPLIT, *EXPERT),
+            lambda c, x: _stage_ranks(c) % _expert_ranks(c) == 0,
+            "expert groups do not divide the ranks of a pipeline stage",
+        ),
+        Rule(
+            "groups_do_not_nest",
+            ("devices", *SPLIT, *EXPERT, "placement"),
+            _groups_nest,
+            "a group would straddle the edge of another",
+        ),
+    )
+
+
+def _schedule_rules() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "virtual_stages_exceed_layers",
+            ("pipeline_parallel", "virtual_stages"),
+            lambda c, x: c["pipeline_parallel"] * c["virtual_stages"] <= x.model.layers,
+            "a virtual stage would hold no layer",
+        ),
+        Rule(
+            "virtual_stages_need_interleaving",
+            ("pipeline_parallel", "schedule", "virtual_stages"),
+            _virtual_stages_fit,
+            "only an interleaved pipeline has virtual stages, and it needs several",
+        ),
+    )
+
+
+def _batch_rules() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "batch_does_not_divide",
+            ("devices", *SPLIT, *BATCH),
+            lambda c, x: c["global_batch_sequences"] % _micro_batch_of_all(c) == 0,
+            "replicas x micro-batch does not divide the global batch",
+        ),
+        Rule(
+            "micro_batches_do_not_fill_pipeline",
+            ("devices", *SPLIT, "schedule", *BATCH),
+            _interleaving_filled,
+            "an interleaved pipeline needs micro-batches in multiples of its stages",
+        ),
+    )
+
+
+def _repeats() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "schedule_repeats",
+            ("pipeline_parallel", "schedule"),
+            _schedule_is_first,
+            "without a pipeline every schedule is the same",
+        ),
+        Rule(
+            "placement_repeats",
+            ("devices", *SPLIT, "placement"),
+            _placement_is_first,
+            "the order differs only in groups of one",
+        ),
+        Rule(
+            "zero_stage_repeats",
+            ("devices", *SPLIT, "zero_stage"),
+            _zero_is_lowest,
+            "a single replica has nobody to share its state with",
+        ),
+        Rule(
+            "precision_not_supported",
+            ("precision",),
+            _precision_supported,
+            "the chip does not have this precision",
+        ),
+    )
+
+
+def _is_smallest_useful_domain(c: Columns, x: Context) -> bool:
+    smaller = [size for size in x.chip.domain_options if size < c["supernode_devices"]]
+    return not smaller or max(smaller) < c["devices"]
+
+
+def _split(c: Columns) -> Any:
+    return c["tensor_parallel"] * c["pipeline_parallel"] * c["context_parallel"]
+
+
+def _stage_ranks(c: Columns) -> Any:
+    """Ranks that hold one pipeline stage: tensor x context x data."""
+    return c["devices"] // c["pipeline_parallel"]
+
+
+def _expert_ranks(c: Columns) -> Any:
+    return c["expert_parallel"] * c["expert_tensor_parallel"]
+
+
+def _replicas(c: Columns) -> Any:
+    return np.maximum(c["devices"] // _split(c), 1)
+
+
+def _micro_batch_of_all(c: Columns) -> Any:
+    return _replicas(c) * c["micro_batch_sequences"]
+
+
+def _divides_all(degree: Any, counts: Sequence[int]) -> Mask:
+    allowed: Mask = degree > 0
+    for count in counts:
+        allowed = allowed & (count % degree == 0)
+    return allowed
+
+
+def _divides_or_copies(degree: Any, counts: Sequence[int]) -> Mask:
+    allowed: Mask = degree > 0
+    for count in counts:
+        if count:
+            allowed = allowed & ((count % degree == 0) | (degree % count == 0))
+    return allowed
+
+
+def _sequence_divides(c: Columns, x: Context) -> Mask:
+    """Sequence parallelism cuts by tensor ranks, context parallelism by two chunks a rank."""
+    chunks = np.where(c["context_parallel"] > 1, 2 * c["context_parallel"], 1)
+    return np.asarray(x.model.tokens_per_sequence % (chunks * c["tensor_parallel"]) == 0)
+
+
+def _data_parallel_listed(c: Columns, x: Context) -> Mask:
+    if x.levels["data_parallel"] == (DERIVED,):
+        return True
+    return np.asarray(_replicas(c) == c["data_parallel"])
+
+
+def _groups_nest(c: Columns, x: Context) -> Mask:
+    """All edges of dense and expert groups divide one another, in order of size.
+
+    An expert edge beyond the pipeline's place is counted in ranks of all stages.
+    """
+    pipeline_stride, edges = _dense_edges(c, x)
+    for edge in (c["expert_tensor_parallel"], _expert_ranks(c)):
+        edges.append(np.where(edge > pipeline_stride, edge * c["pipeline_parallel"], edge))
+    ordered = np.sort(np.broadcast_arrays(*edges), axis=0)
+    return np.asarray(np.all(ordered[1:] % ordered[:-1] == 0, axis=0))
+
+
+def _dense_edges(c: Columns, x: Context) -> tuple[Any, list[Any]]:
+    """Rank stride of the pipeline group, and the size of everything inside each dense group."""
+    sizes = (c["tensor_parallel"], c["context_parallel"], _replicas(c), c["pipeline_parallel"])
+    inside = _inside(x.levels["placement"])[c["placement"]]
+    one: Any = np.int64(1)
+    strides = [
+        math.prod((np.where(inside[..., of, by], sizes[by], 1) for by in range(4)), start=one)
+        for of in range(4)
+    ]
+    return strides[3], [stride * size for stride, size in zip(strides, sizes, strict=True)]
+
+
+@cache
+def _inside(placements: tuple[Level, ...]) -> npt.NDArray[np.bool_]:
+    """(placements, 4, 4): True where the second of tp, cp, dp, pp lies inside the first."""
+    groups = ("tp", "cp", "dp", "pp")
+    orders = [str(name).split("-") for name in placements]
+    return np.array([[[o.index(b) < o.index(a) for b in groups] for a in groups] for o in orders])
+
+
+def _placement_is_first(c: Columns, x: Context) -> Mask:
+    """No earlier level nests the groups larger than one in the same order."""
+    sizes = (c["tensor_parallel"], c["context_parallel"], _replicas(c), c["pipeline_parallel"])
+    present = sum((np.asarray(size) > 1) << bit for bit, size in enumerate(sizes))
+    return np.asarray(_first_placements(x.levels["placement"])[c["placement"], present])
+
+
+@cache
+def _first_placements(placements: tuple[Level, ...]) -> npt.NDArray[np.bool_]:
+    """(placements, 16): True where no earlier one has the same order of the groups present."""
+    groups = ("tp", "cp", "dp", "pp")
+    first = np.zeros((len(placements), 16), dtype=bool)
+    for present in range(16):
+        here = {group for bit, group in enumerate(groups) if present >> bit & 1}
+        orders = [tuple(g for g in str(name).split("-") if g in here) for name in placements]
+        first[:, present] = [orders.index(order) == i for i, order in enumerate(orders)]
+    return first
+
+
+def _is_interleaved(c: Columns, x: Context) -> Any:
+    names = x.levels["schedule"]
+    return np.array([name == "interleaved" for name in names])[c["schedule"]]
+
+
+def _virtual_stages_fit(c: Columns, x: Context) -> Mask:
+    several = (c["virtual_stages"] > 1) & (c["pipeline_parallel"] > 1)
+    return np.asarray(np.where(_is_interleaved(c, x), several, c["virtual_stages"] == 1))
+
+
+def _interleaving_filled(c: Columns, x: Context) -> Mask:
+    micro_batches = c["global_batch_sequences"] // _micro_batch_of_all(c)
+    return np.asarray(~_is_interleaved(c, x) | (micro_batches % c["pipeline_parallel"] == 0))
+
+
+def _schedule_is_first(c: Columns, x: Context) -> Mask:
+    names = x.levels["schedule"]
+    plain = [name for name in names if name != "interleaved"]
+    wanted = DEFAULT_SCHEDULE if DEFAULT_SCHEDULE in names else (plain or names)[0]
+    return np.asarray((c["pipeline_parallel"] > 1) | (c["schedule"] == names.index(wanted)))
+
+
+def _zero_is_lowest(c: Columns, x: Context) -> Mask:
+    lowest = min(int(stage) for stage in x.levels["zero_stage"])
+    shared = _replicas(c) * c["context_parallel"] > 1
+    return np.asarray(shared | (c["zero_stage"] == lowest))
+
+
+def _precision_supported(c: Columns, x: Context) -> Mask:
+    names = x.levels["precision"]
+    known = [not x.chip.precisions or name in x.chip.precisions for name in names]
+    return np.asarray(np.array(known)[c["precision"]])
