@@ -1,0 +1,371 @@
+"""What a plan costs at a site: capital, year and run in dollars, carbon and water.
+
+A second pass over plans that physics has finished with: m rows, each a plan with one row of
+terms. A training run pays for the hours it occupies; the other hours of the hardware's life are
+sold or used otherwise as far as `utilisation_frac` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from costdata import carbon, energy_bill, tco
+from costdata.hardware_bill import HardwareBill, provisioned_w
+from costdata.terms import CARBON, CostingTerms, YearlyShares
+from simkernel.columns import Codes, Column, Floats, Masks
+from simkernel.errors import BadStudy, MissingFact, unknown
+from simkernel.hardware import Columns
+from simkernel.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class PlanRun(Columns):
+    """What physics says of each plan; (m,).
+
+    `it_mean_w` and `it_peak_w` are totals (`hardware_bill.it_w`), `hours` the wall clock of the
+    run, failures included, `tokens` what it yields (NaN for a study without a workload).
+    """
+
+    it_mean_w: Floats
+    it_peak_w: Floats
+    hours: Floats
+    tokens: Floats
+
+
+@dataclass(frozen=True)
+class Prices(Columns):
+    """What one of each costs; (m,) [$].
+
+    `unit_usd` a server or rack (NaN: not for sale), `port_links_usd` connectors and cables of one
+    host port through all layers, `nic_usd` 0 where the unit comes with its NICs,
+    `rent_usd_per_device_hour` NaN where nobody rents it out.
+    """
+
+    unit_usd: Floats
+    unit_is_estimate: Masks
+    switch_usd: Floats
+    port_links_usd: Floats
+    nic_usd: Floats
+    storage_usd_per_pb: Floats
+    head_node_usd: Floats
+    rent_usd_per_device_hour: Floats
+
+
+@dataclass(frozen=True)
+class EmbodiedFactors(Columns):
+    """Carbon of making one of each, by one method; (m,) [kgCO2e].
+
+    `host_kgco2e` is the host without its devices; a head node counts as a switch does, by
+    `support_kgco2e`.
+    """
+
+    device_kgco2e: Floats
+    host_kgco2e: Floats
+    support_kgco2e: Floats
+
+
+@dataclass(frozen=True)
+class PlanCosts:
+    """Ledgers and columns of m plans; NaN stands for NULL and `reasons` says why.
+
+    Parameters
+    ----------
+    capex : "capex_usd", paid up front
+    year : "usd_per_year", a year of running like this
+    run : "usd", the run's share of such years
+    operational : "kgCO2e" of the run by accounting; one of them is `operational_kgco2e`
+    embodied : "embodied_kgco2e", the run's share of making
+    columns : metric name to (m,) column
+    reasons : metric name to why it is NULL where it is
+    """
+
+    capex: Ledger
+    year: Ledger
+    run: Ledger
+    operational: dict[str, Floats]
+    embodied: Ledger
+    columns: dict[str, Floats]
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """Everything that sums, in reading order."""
+        return (self.capex, self.year, self.run, self.embodied)
+
+
+def plan_costs(
+    bill: HardwareBill,
+    run: PlanRun,
+    prices: Prices,
+    embodied: EmbodiedFactors,
+    terms: CostingTerms,
+    shares: YearlyShares,
+    accounting: str = "location_average",
+) -> PlanCosts:
+    """Cost, carbon and water of every plan under its row of terms.
+
+    Parameters
+    ----------
+    bill, run, prices, embodied : (m,)
+    terms : (m,) or one row, already through `terms.refuse_bad_terms`
+    shares : `terms.yearly_shares` of the same rows; made on the sites, then taken
+    accounting : one of CARBON, for the whole table
+
+    Raises
+    ------
+    MissingFact : a needed figure is NaN, or the accounting has no factor at a site
+    BadStudy : a negative price, a run of no hours
+
+    Notes
+    -----
+    Amounts are nominal and the year has 8,760 hours. The year's energy is that of a year at the
+    run's mean power. Carbon is priced on operational emissions only.
+    """
+    _refuse(run, prices, embodied, terms, bill, accounting)
+    reserved_w = np.asarray(provisioned_w(run.it_peak_w, terms.headroom_frac))
+    capex = _capex(bill, prices, terms, reserved_w)
+    intensity = _intensities(terms)[accounting]
+    year = _year(bill, run, prices, terms, shares, capex, reserved_w, intensity)
+    used_frac = run.hours / (tco.HOURS_PER_YEAR * terms.paid_frac)
+    spent = Ledger("usd", "USD", year.scaled(used_frac).terms)
+    facility_kwh = np.asarray(
+        energy_bill.energy_kwh(energy_bill.facility_w(run.it_mean_w, terms.pue), run.hours)
+    )
+    emitted = {
+        name: np.asarray(carbon.operational_kgco2e(facility_kwh, factor))
+        for name, factor in _intensities(terms).items()
+    }
+    made = _embodied(bill, embodied, terms, reserved_w, run.hours)
+    columns = _columns(bill, run, terms, capex, year, spent, emitted[accounting], made)
+    columns["provisioned_w"] = reserved_w
+    columns["rent_usd"] = prices.rent_usd_per_device_hour * _rented(bill) * run.hours
+    return PlanCosts(capex, year, spent, emitted, made, columns, _reasons(columns, emitted))
+
+
+def missing_price(prices: Prices, terms: CostingTerms) -> dict[str, Masks]:
+    """Rows that cannot be costed, by the fact that is missing: to be counted and left out."""
+    is_rented = ~terms.is_bought
+    return {
+        "unit_usd": np.isnan(prices.unit_usd) & terms.is_bought,
+        "rent_usd_per_device_hour": np.isnan(prices.rent_usd_per_device_hour) & is_rented,
+    }
+
+
+def price_questions(prices: Prices) -> tuple[str, ...]:
+    """What a careful reader would ask about these prices; none of it is an error."""
+    rent = prices.rent_usd_per_device_hour
+    odd = (rent < 0.05) | (rent > 50.0)  # $/device-hour: outside, an hour and a month were mixed
+    questions = []
+    if np.any(odd):
+        questions.append(
+            f"rent of {rent[odd][0]:g} $ per device-hour: is the price per hour and per device?"
+        )
+    if np.any(prices.unit_is_estimate):
+        questions.append("a server or rack price is an estimate from its chips")
+    return tuple(questions)
+
+
+def _rented(bill: HardwareBill) -> Floats:
+    """Devices in the units rented: whole units, no spares of one's own."""
+    return bill.purchase_units * bill.devices_per_unit
+
+
+def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: Floats) -> Ledger:
+    """Paid up front; nothing where hardware is rented."""
+    device_usd = np.where(terms.is_bought, prices.unit_usd, 0.0) / bill.devices_per_unit
+    owned = 1.0 * terms.is_bought
+    switch, link = owned * bill.switches, owned * bill.ports
+    terms_usd: dict[str, Column] = {
+        "servers": bill.devices_working * device_usd,
+        "stranded": bill.stranded_devices * device_usd,
+        "spares": bill.spare_devices * device_usd,
+        "nics": link * prices.nic_usd,
+        "switches": switch * prices.switch_usd,
+        "links": link * prices.port_links_usd,
+        "storage": owned * bill.storage_pb * prices.storage_usd_per_pb,
+        "head_nodes": owned * bill.head_nodes * prices.head_node_usd,
+        "facility": terms.is_hosted * terms.facility_usd_per_w * reserved_w,
+    }
+    return Ledger("capex_usd", "USD", terms_usd)
+
+
+def _year(
+    bill: HardwareBill,
+    run: PlanRun,
+    prices: Prices,
+    terms: CostingTerms,
+    shares: YearlyShares,
+    capex: Ledger,
+    reserved_w: Floats,
+    intensity: Floats,
+) -> Ledger:
+    """A year of running like this run, by what it is paid for."""
+    usd = capex.terms
+    network = usd["nics"] + usd["switches"] + usd["links"]
+    gross = capex.total - usd["facility"]
+    facility_peak_w = energy_bill.facility_w(run.it_peak_w, terms.pue)
+    contract_w = energy_bill.facility_w(reserved_w, terms.pue)
+    billed_w = energy_bill.billed_w(facility_peak_w, contract_w, terms.minimum_billing_frac)
+    facility_w = energy_bill.facility_w(run.it_mean_w, terms.pue)
+    kwh = energy_bill.energy_kwh(facility_w, tco.HOURS_PER_YEAR)
+    hosted = 1.0 * terms.is_hosted
+    kw_months = tco.MONTHS_PER_YEAR / energy_bill.W_PER_KW
+    rent = np.where(terms.is_bought, 0.0, prices.rent_usd_per_device_hour)
+    emitted = carbon.operational_kgco2e(kwh, intensity)
+    terms_usd: dict[str, Column] = {
+        "servers": usd["servers"] * shares.it_frac,
+        "stranded": usd["stranded"] * shares.it_frac,
+        "spares": usd["spares"] * shares.it_frac,
+        "network": network * shares.network_frac,
+        "storage": usd["storage"] * shares.it_frac,
+        "head_nodes": usd["head_nodes"] * shares.it_frac,
+        "facility": usd["facility"] * shares.facility_frac,
+        "maintenance": gross * terms.maintenance_frac,
+        "energy": hosted * energy_bill.flat_energy_usd(kwh, terms.usd_per_kwh),
+        "demand": hosted * billed_w * kw_months * terms.demand_usd_per_kw_month,
+        "colocation": hosted * reserved_w * kw_months * terms.colo_usd_per_kw_month,
+        "staff": hosted * terms.staff_usd_per_year,
+        "carbon_price": carbon.carbon_usd(emitted, terms.carbon_usd_per_t),
+        "rent": rent * _rented(bill) * tco.HOURS_PER_YEAR,
+    }
+    return Ledger("usd_per_year", "USD/year", terms_usd)
+
+
+def _embodied(
+    bill: HardwareBill,
+    made: EmbodiedFactors,
+    terms: CostingTerms,
+    reserved_w: Floats,
+    hours: Floats,
+) -> Ledger:
+    """The run's share of making everything, by time, idle hours of the life included."""
+    life_hours = terms.embodied_life_years * tco.HOURS_PER_YEAR * terms.paid_frac
+    share = np.asarray(carbon.embodied_share_kgco2e(1.0, hours, life_hours))
+    terms_kgco2e: dict[str, Column] = {
+        "devices": bill.devices_working * made.device_kgco2e * share,
+        "stranded": bill.stranded_devices * made.device_kgco2e * share,
+        "spares": bill.spare_devices * made.device_kgco2e * share,
+        "hosts": bill.hosts * made.host_kgco2e * share,
+        "support": (bill.switches + bill.head_nodes) * made.support_kgco2e * share,
+        "facility": terms.facility_kgco2e_per_w * reserved_w * share,
+    }
+    return Ledger("embodied_kgco2e", "kgCO2e", terms_kgco2e)
+
+
+def _columns(
+    bill: HardwareBill,
+    run: PlanRun,
+    terms: CostingTerms,
+    capex: Ledger,
+    year: Ledger,
+    spent: Ledger,
+    operational: Floats,
+    made: Ledger,
+) -> dict[str, Floats]:
+    """Metrics by the names of the contract, (m,) each."""
+    usd_per_year, usd, embodied = (np.asarray(x.total) for x in (year, spent, made))
+    facility_mean_w = np.asarray(energy_bill.facility_w(run.it_mean_w, terms.pue))
+    facility_peak_w = np.asarray(energy_bill.facility_w(run.it_peak_w, terms.pue))
+    it_kwh = np.asarray(energy_bill.energy_kwh(run.it_mean_w, run.hours))
+    water = carbon.water_l(
+        it_kwh, terms.wue_onsite_l_per_kwh, terms.pue, terms.wue_offsite_l_per_kwh
+    )
+    mtokens = run.tokens / 1e6
+    return {
+        "it_mwh": it_kwh / 1000.0,
+        "facility_mean_w": facility_mean_w,
+        "facility_peak_w": facility_peak_w,
+        "peak_facility_mw": facility_peak_w / 1e6,
+        "facility_mwh": it_kwh * terms.pue / 1000.0,
+        "capex_usd": np.asarray(capex.total),
+        "usd_per_year": usd_per_year,
+        "usd": usd,
+        "usd_per_device_hour": np.asarray(
+            tco.usd_per_device_hour(usd_per_year, bill.devices_working, terms.paid_frac)
+        ),
+        "usd_per_mtoken": usd / mtokens,
+        "operational_kgco2e": operational,
+        "embodied_kgco2e": embodied,
+        "kgco2e": operational + embodied,
+        "kgco2e_per_mtoken": np.asarray(
+            carbon.sci_kgco2e_per_unit(operational, embodied, mtokens)
+        ),
+        "water_l": np.asarray(water),
+    }
+
+
+def _intensities(terms: CostingTerms) -> dict[str, Floats]:
+    """The site's factor for each accounting; NaN where there is none."""
+    factors = (
+        terms.grid_average_kgco2e_per_kwh,
+        terms.grid_marginal_kgco2e_per_kwh,
+        terms.market_kgco2e_per_kwh,
+    )
+    return dict(zip(CARBON, factors, strict=True))
+
+
+def _reasons(columns: dict[str, Floats], emitted: dict[str, Floats]) -> dict[str, str]:
+    """Why a column is NULL in some rows."""
+    known = {
+        "usd_per_mtoken": "the study yields no tokens",
+        "kgco2e_per_mtoken": "the study yields no tokens",
+        "rent_usd": "no rent is known for the accelerator",
+        "location_marginal": "no marginal intensity is known for the site",
+        "market": "no contract and no residual factor is known for the site",
+    }
+    every = {**columns, **emitted}
+    return {name: why for name, why in known.items() if np.isnan(every[name]).any()}
+
+
+def _refuse(
+    run: PlanRun,
+    prices: Prices,
+    embodied: EmbodiedFactors,
+    terms: CostingTerms,
+    bill: HardwareBill,
+    accounting: str,
+) -> None:
+    """Everything missing in one error, everything impossible in the next."""
+    if accounting not in CARBON:
+        raise unknown("carbon accounting", accounting, CARBON)
+    unknowns = {
+        **missing_price(prices, terms),
+        **{n: np.isnan(c) for n, c in _needed(bill, run, prices, embodied).items()},
+        f"{accounting} intensity": np.isnan(_intensities(terms)[accounting]),
+    }
+    missing = [_missing(name, mask) for name, mask in unknowns.items() if mask.any()]
+    if missing:
+        raise MissingFact(*missing)
+    negative = [n for n, c in _needed(bill, run, prices, embodied).items() if (c < 0).any()]
+    negative += ["unit_usd"] if (prices.unit_usd < 0).any() else []
+    faults = [f"{name} is negative; give 0 or more" for name in negative]
+    if (run.tokens <= 0).any():
+        faults.append("a run yields no tokens; give a number above 0, or NaN without a workload")
+    if faults:
+        raise BadStudy(*faults)
+
+
+def _missing(name: str, mask: Masks) -> str:
+    return f"{name} is not known in {int(mask.sum())} rows; give it or leave these rows out"
+
+
+def _needed(
+    bill: HardwareBill, run: PlanRun, prices: Prices, embodied: EmbodiedFactors
+) -> dict[str, Floats]:
+    """Columns that must be known and not negative, by name."""
+    free = {"unit_usd", "unit_is_estimate", "rent_usd_per_device_hour", "tokens"}
+    return {
+        f.name: getattr(table, f.name)
+        for table in (bill, run, prices, embodied)
+        for f in fields(table)
+        if f.name not in free
+    }
+
+
+def site_rows(plans: int, sites: int) -> tuple[Codes, Codes]:
+    """Row codes that put every plan at every site: (m,) plan codes, (m,) site codes."""
+    return (
+        np.repeat(np.arange(plans), sites),
+        np.tile(np.arange(sites), plans),
+    )

@@ -1,0 +1,200 @@
+"""What a plan makes one buy, in whole units, and what all of it draws: counts and watts, no price.
+
+Servers and racks come whole: devices beyond the plan's own are stranded or stand by as spares, and
+every host bought is wired. Sizes and watts of parts are given from outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costdata.network_build import TIERS_MOST, fabric_links, fabric_switches, fabric_tiers
+from simkernel.columns import Codes, Column, Floats, Masks
+from simkernel.errors import BadStudy
+from simkernel.hardware import Columns
+from simkernel.ledger import Ledger
+from simkernel.reliability import spares
+
+
+@dataclass(frozen=True)
+class UnitShapes(Columns):
+    """What is sold as one piece, a server or a rack; (m,).
+
+    `rails` are scale-out ports of a host, one switch plane each.
+    """
+
+    devices_per_unit: Floats
+    hosts_per_unit: Floats
+    rails: Floats
+
+
+@dataclass(frozen=True)
+class FabricShapes(Columns):
+    """Scale-out fabric; (m,). `radix`: switch ports at the rate of a host port."""
+
+    radix: Floats
+    oversubscription: Floats
+
+
+@dataclass(frozen=True)
+class Support:
+    """What stands beside the devices; one figure for a study.
+
+    Parameters
+    ----------
+    storage_pb_per_device, head_nodes_per_host : size of storage and management
+    device_mtbf_hours : device-hours per failure that takes a host out of work
+    repair_hours : until the host is back; 0 buys no spares
+    """
+
+    storage_pb_per_device: float
+    head_nodes_per_host: float
+    device_mtbf_hours: float
+    repair_hours: float
+
+
+@dataclass(frozen=True)
+class HardwareBill(Columns):
+    """Counts of everything bought; (m,), whole numbers except storage.
+
+    `purchase_units` hold the working devices, `spare_units` come on top. `tiers` are switch
+    layers, `ports` host ports wired into them, `links` cables.
+    """
+
+    devices_working: Floats
+    devices_per_unit: Floats
+    hosts_per_unit: Floats
+    purchase_units: Floats
+    spare_units: Floats
+    tiers: Floats
+    switches: Floats
+    ports: Floats
+    links: Floats
+    storage_pb: Floats
+    head_nodes: Floats
+
+    @property
+    def stranded_devices(self) -> Floats:
+        """Bought because units come whole, used by nobody."""
+        return self.purchase_units * self.devices_per_unit - self.devices_working
+
+    @property
+    def spare_devices(self) -> Floats:
+        """In the units that stand by."""
+        return self.spare_units * self.devices_per_unit
+
+    @property
+    def hosts(self) -> Floats:
+        """All hosts bought, spares included."""
+        return (self.purchase_units + self.spare_units) * self.hosts_per_unit
+
+
+def hardware_bill(
+    devices_working: Codes | Floats, units: UnitShapes, fabric: FabricShapes, support: Support
+) -> HardwareBill:
+    """Everything that a number of working devices makes one buy.
+
+    Parameters
+    ----------
+    devices_working : (m,) devices the plan computes on
+    units, fabric : (m,) or one row
+
+    Raises
+    ------
+    BadStudy : more hosts than three switch layers reach
+    """
+    working = np.asarray(devices_working, float)
+    per_unit = units.devices_per_unit
+    bought = np.ceil(working / per_unit)
+    spare = _spare_units(working, bought, units, support)
+    hosts = (bought + spare) * units.hosts_per_unit
+    tiers = np.asarray(fabric_tiers(hosts, fabric.radix))
+    _refuse_too_wide(hosts, tiers > TIERS_MOST)
+    fabric_shape = (hosts, units.rails, fabric.radix, fabric.oversubscription)
+    return HardwareBill(
+        devices_working=working,
+        devices_per_unit=np.broadcast_to(per_unit, working.shape),
+        hosts_per_unit=np.broadcast_to(units.hosts_per_unit, working.shape),
+        purchase_units=bought,
+        spare_units=spare,
+        tiers=tiers,
+        switches=np.asarray(fabric_switches(*fabric_shape)),
+        ports=hosts * units.rails * np.minimum(tiers, 1.0),
+        links=np.asarray(fabric_links(*fabric_shape)),
+        storage_pb=support.storage_pb_per_device * working,
+        head_nodes=np.ceil(hosts * support.head_nodes_per_host),
+    )
+
+
+def _spare_units(working: Floats, bought: Floats, units: UnitShapes, support: Support) -> Floats:
+    """Units on top: hosts under repair, less the whole hosts that are stranded anyway."""
+    host_devices = units.devices_per_unit / units.hosts_per_unit
+    down = spares(working, support.device_mtbf_hours, support.repair_hours)
+    idle_hosts = np.floor((bought * units.devices_per_unit - working) / host_devices)
+    short: Floats = np.ceil(np.maximum(down - idle_hosts, 0.0) / units.hosts_per_unit)
+    return short
+
+
+def _refuse_too_wide(hosts: Floats, is_too_wide: Masks) -> None:
+    if np.any(is_too_wide):
+        raise BadStudy(
+            f"{hosts[is_too_wide].max():,.0f} hosts need more than {TIERS_MOST} switch layers; "
+            "use fewer devices or a switch with more ports"
+        )
+
+
+@dataclass(frozen=True)
+class Watts(Columns):
+    """What one of each draws; (m,) or one row [W].
+
+    Parameters
+    ----------
+    working_mean_w, working_peak_w : a device at work with its share of the host
+    rest_w : a device that is on and idle, with its share of the host
+    switch_w, link_w : a switch; a cable with the optics at both ends
+    storage_w_per_pb, head_node_w : the rest of the room
+    """
+
+    working_mean_w: Floats
+    working_peak_w: Floats
+    rest_w: Floats
+    switch_w: Floats
+    link_w: Floats
+    storage_w_per_pb: Floats
+    head_node_w: Floats
+
+
+def it_w(bill: HardwareBill, watts: Watts, working_w: Column) -> Ledger:
+    """IT power of a plan, term by term; PUE is not in it.
+
+    Parameters
+    ----------
+    working_w : (m,) `watts.working_mean_w` for the bill, `watts.working_peak_w` for the peak [W]
+
+    References
+    ----------
+    Sum of devices with hosts, switches, optics and storage; only the devices' own share moves
+    with the work.
+    """
+    terms = {
+        "working": bill.devices_working * working_w,
+        "stranded": bill.stranded_devices * watts.rest_w,
+        "spares": bill.spare_devices * watts.rest_w,
+        "switches": bill.switches * watts.switch_w,
+        "links": bill.links * watts.link_w,
+        "storage": bill.storage_pb * watts.storage_w_per_pb,
+        "head_nodes": bill.head_nodes * watts.head_node_w,
+    }
+    return Ledger("it_w", "W", terms)
+
+
+def provisioned_w(it_peak_w: Column, headroom_frac: Column) -> Column:
+    """IT power to reserve: the busiest seconds and some headroom, never the name plates.
+
+    References
+    ----------
+    MLPerf Training power logs against 10.2 kW name plates: reserve the 95th percentile and 10 %.
+    """
+    return it_peak_w * (1.0 + headroom_frac)

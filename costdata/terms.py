@@ -1,0 +1,187 @@
+"""The terms under which a plan is paid for, one row per site: interest, lives, tariff, carbon.
+
+Every figure of a row belongs to one site: a plan takes a whole row, never a price from one site
+and an intensity from another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from costdata.tco import capital_recovery_frac, present_frac
+from simkernel.columns import Codes, Column, Floats, Masks
+from simkernel.errors import BadStudy, MissingFact
+from simkernel.hardware import Columns
+
+ACQUIRE = ("buy", "lease", "reserved", "on_demand", "spot")
+"""How hardware is had; `acquire_code` is the index.
+
+lease: the rent covers servers, network, storage and their upkeep; site and energy are paid apart.
+reserved, on_demand, spot: the rent covers everything; reserved is paid for unused hours too.
+"""
+
+CARBON = ("location_average", "location_marginal", "market")
+"""Accountings; a study chooses one and a front never mixes them."""
+
+MAY_BE_UNKNOWN = ("grid_marginal_kgco2e_per_kwh", "market_kgco2e_per_kwh")
+
+
+@dataclass(frozen=True)
+class CostingTerms(Columns):
+    """Terms of each site; every field (s,), NaN only where `MAY_BE_UNKNOWN`.
+
+    Parameters
+    ----------
+    wacc_frac : discount rate per year, nominal [1]
+    it_life_years : servers, storage, head nodes; network_life_years, facility_life_years
+    residual_frac : of IT and network price, received at the end of the life
+    maintenance_frac : of gross IT and network price, per year
+    usd_per_kwh : at the meter; may be negative
+    demand_usd_per_kw_month, minimum_billing_frac : demand charge and the least share of the
+        contract that is billed; the contract is the provisioned power at the meter
+    colo_usd_per_kw_month : per provisioned IT kW, electricity passed through
+    facility_usd_per_w : own building, per provisioned IT W; 0 when colocated
+    staff_usd_per_year : of the whole cluster
+    pue : facility over IT power [1]
+    grid_average_kgco2e_per_kwh, grid_marginal_kgco2e_per_kwh : of the site's grid
+    market_kgco2e_per_kwh : of the contract or residual mix; NaN without one
+    carbon_usd_per_t : on operational carbon, per tonne
+    utilisation_frac : share of owned hours that runs like this one use; the rest is paid by them
+    embodied_life_years : over which the carbon of making is spread
+    facility_kgco2e_per_w : building and plant per provisioned IT W
+    wue_onsite_l_per_kwh, wue_offsite_l_per_kwh : water per IT kWh and per meter kWh
+    headroom_frac : reserved above the IT peak
+    acquire_code : index in ACQUIRE
+    """
+
+    wacc_frac: Floats
+    it_life_years: Floats
+    network_life_years: Floats
+    facility_life_years: Floats
+    residual_frac: Floats
+    maintenance_frac: Floats
+    usd_per_kwh: Floats
+    demand_usd_per_kw_month: Floats
+    minimum_billing_frac: Floats
+    colo_usd_per_kw_month: Floats
+    facility_usd_per_w: Floats
+    staff_usd_per_year: Floats
+    pue: Floats
+    grid_average_kgco2e_per_kwh: Floats
+    grid_marginal_kgco2e_per_kwh: Floats
+    market_kgco2e_per_kwh: Floats
+    carbon_usd_per_t: Floats
+    utilisation_frac: Floats
+    embodied_life_years: Floats
+    facility_kgco2e_per_w: Floats
+    wue_onsite_l_per_kwh: Floats
+    wue_offsite_l_per_kwh: Floats
+    headroom_frac: Floats
+    acquire_code: Codes
+
+    @property
+    def is_bought(self) -> Masks:
+        """Hardware is owned."""
+        return self.acquire_code == ACQUIRE.index("buy")
+
+    @property
+    def is_hosted(self) -> Masks:
+        """Electricity, space and staff are paid by the plan: bought or leased."""
+        return self.acquire_code <= ACQUIRE.index("lease")
+
+    @property
+    def paid_frac(self) -> Floats:
+        """Share of the paid hours that are used: 1 for rent by the hour."""
+        is_by_hour = self.acquire_code >= ACQUIRE.index("on_demand")
+        return np.where(is_by_hour, 1.0, self.utilisation_frac)
+
+
+@dataclass(frozen=True)
+class YearlyShares(Columns):
+    """What a dollar of each asset class costs a year; (s,), 0 where nothing is owned."""
+
+    it_frac: Floats
+    network_frac: Floats
+    facility_frac: Floats
+
+
+def yearly_shares(terms: CostingTerms) -> YearlyShares:
+    """Capital recovery of each class net of its discounted residual; buildings keep none."""
+
+    def share(life_years: Floats, residual_frac: Column) -> Floats:
+        net = 1.0 - residual_frac * present_frac(terms.wacc_frac, life_years)
+        return np.asarray(capital_recovery_frac(terms.wacc_frac, life_years) * net)
+
+    return YearlyShares(
+        share(terms.it_life_years, terms.residual_frac),
+        share(terms.network_life_years, terms.residual_frac),
+        share(terms.facility_life_years, 0.0),
+    )
+
+
+def refuse_bad_terms(terms: CostingTerms) -> None:
+    """Every missing figure, then every impossible one, each kind in one error.
+
+    Raises
+    ------
+    MissingFact : a figure that must be known is NaN; it is never taken as 0
+    BadStudy : a figure that cannot mean anything
+    """
+    missing = [
+        f"{f.name} is not known for {int(np.isnan(column).sum())} of {len(terms)} sites; "
+        f"give costing.{f.name}"
+        for f in fields(terms)
+        for column in (np.asarray(getattr(terms, f.name), float),)
+        if f.name not in MAY_BE_UNKNOWN and np.isnan(column).any()
+    ]
+    if missing:
+        raise MissingFact(*missing)
+    faults = [text for is_bad, text in _rules(terms) if np.any(is_bad)]
+    if faults:
+        raise BadStudy(*faults)
+
+
+def _rules(terms: CostingTerms) -> list[tuple[Masks, str]]:
+    lives = np.stack(
+        [terms.it_life_years, terms.network_life_years, terms.facility_life_years,
+         terms.embodied_life_years]
+    )  # fmt: skip
+    shares = np.stack([terms.residual_frac, terms.minimum_billing_frac])
+    never_negative = (
+        "maintenance_frac", "demand_usd_per_kw_month", "colo_usd_per_kw_month",
+        "facility_usd_per_w", "staff_usd_per_year", "carbon_usd_per_t", "headroom_frac",
+        "grid_average_kgco2e_per_kwh", "facility_kgco2e_per_w", "wue_onsite_l_per_kwh",
+        "wue_offsite_l_per_kwh",
+    )  # fmt: skip
+    used = terms.utilisation_frac
+    return [
+        (terms.wacc_frac <= -1.0, "wacc_frac is -1 or less; give a rate above -1"),
+        (lives <= 0.0, "a life is 0 years or less; give years above 0"),
+        ((shares < 0.0) | (shares > 1.0), "residual or minimum billing is no share from 0 to 1"),
+        ((used <= 0.0) | (used > 1.0), "utilisation_frac is not in (0, 1]; give a share in use"),
+        (terms.pue < 1.0, "pue is below 1; facility energy includes IT energy"),
+        (
+            (terms.colo_usd_per_kw_month > 0) & (terms.facility_usd_per_w > 0),
+            "colocation and an own building are both priced; set one of them to 0",
+        ),
+        *((getattr(terms, n) < 0.0, f"{n} is negative; give 0 or more") for n in never_negative),
+    ]
+
+
+def term_questions(terms: CostingTerms) -> tuple[str, ...]:
+    """What a careful reader would ask about these terms; none of it is an error."""
+    asked = (
+        (
+            terms.embodied_life_years != terms.it_life_years,
+            "carbon of making is spread over another life than the price: is that meant?",
+        ),
+        (
+            terms.facility_kgco2e_per_w == 0.0,
+            "no carbon of the building is known: embodied carbon is IT only",
+        ),
+        (terms.usd_per_kwh < 0.0, "electricity pays for being used: is the price in $/kWh right?"),
+        (terms.usd_per_kwh > 1.0, "electricity above 1 $/kWh: is the price in $/kWh right?"),
+    )
+    return tuple(question for mask, question in asked if np.any(mask))
