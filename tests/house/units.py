@@ -21,11 +21,12 @@ for definition in (
     "kwh = kw * hour",
     "mwh = mw * hour",
     "byte = [information]",
+    "pb = 1e15 * byte",
     "flop = [work]",
     "usd = [money]",
     "kgco2e = [carbon]",
     "kg = [mass]",
-    "tonne = 1000 * kg",
+    "t = 1000 * kg",
     "l = [volume]",
     "cm = [length]",
     "mm = 0.1 * cm",
@@ -35,7 +36,8 @@ for definition in (
 
 WORDS = {
     **{word: word for word in ("s", "j", "w", "kw", "mw", "kwh", "mwh", "flop", "usd", "l", "mm")},
-    **{word: word for word in ("byte", "kgco2e", "kg", "tonne", "hour", "day", "month", "year")},
+    **{word: word for word in ("byte", "pb", "kgco2e", "kg", "t", "hour", "day", "month", "year")},
+    "tonne": "t",
     **{f"{word}s": word for word in ("byte", "hour", "day", "month", "year")},
     "mm2": "mm ** 2",
     "cm2": "cm ** 2",
@@ -59,8 +61,7 @@ PLAIN = {
     **dict.fromkeys(("key_dim", "value_dim", "oversubscription", "pue", "lost"), "count"),
     **dict.fromkeys(("compute_exponent", "memory_exponent", "columns_half"), "count"),
     **dict.fromkeys(("rows_half", "inner_half", "tokens_half"), "count"),
-    **dict.fromkeys(("devices_used", "devices_installed", "used"), "count"),
-    **dict.fromkeys(("dense", "expert"), "count"),  # parameters held, simkernel/memory.py
+    **dict.fromkeys(("dense", "expert", "used"), "count"),  # parameters, simkernel/memory.py
     **dict.fromkeys(("per_micro_batch", "again"), "byte"),  # activations, simkernel/memory.py
     **dict.fromkeys(("operational", "embodied"), "kgco2e"),
 }
@@ -92,7 +93,9 @@ def _word(word):
 
 
 def _counted(words):
-    """Plurals such as devices, and masks such as has_head, are numbers."""
+    """Plurals such as devices or devices_used, and masks such as has_head, are numbers."""
+    if words.startswith("devices_"):
+        return REGISTRY.parse_units("count")
     last = words.split("_")[-1]
     is_plural = last.endswith("s") and len(last) > len("gbs") and last not in WORDS
     is_mask = words.startswith(("is_", "has_", "fits_"))
