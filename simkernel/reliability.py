@@ -49,14 +49,14 @@ def available_interval_s(job_mtbf_s: Column, checkpoint_s: Column, recovery_s: C
 
 
 def lost_frac(
-    job_mtbf_s: Column, checkpoint_s: Column, recovery_s: Column, interval_s: Column
+    job_mtbf_s: Column, interval_s: Column, checkpoint_s: Column, recovery_s: Column
 ) -> Column:
     """Time lost per useful hour: writing checkpoints, work redone, recovery.
 
     Parameters
     ----------
-    checkpoint_s, recovery_s : (n,) to write one, to be back at work after a failure [s]
     interval_s : (n,) between checkpoints [s]
+    checkpoint_s, recovery_s : (n,) to write one, to be back at work after a failure [s]
 
     Notes
     -----

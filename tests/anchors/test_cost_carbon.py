@@ -165,7 +165,7 @@ def failures(i):
     device_s = i.devices * i.days * 86400 / i.failures
     job_s = reliability.mtbf_s(device_s, i.devices)
     young_s = reliability.young_interval_s(job_s, i.checkpoint_s)
-    lost = reliability.lost_frac(job_s, i.checkpoint_s, i.recovery_s, young_s)
+    lost = reliability.lost_frac(job_s, young_s, i.checkpoint_s, i.recovery_s)
     available_s = reliability.available_interval_s(job_s, i.checkpoint_s, i.recovery_s)
     return {
         "mtbf_hours": job_s / 3600,

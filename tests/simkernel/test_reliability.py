@@ -14,8 +14,8 @@ seconds = st.floats(1, 1e6)
 @given(seconds, seconds, st.floats(0.1, 1e3))
 def test_no_interval_loses_less_than_youngs(mtbf, interval, checkpoint):
     """The advice would not be the best advice of its own formula."""
-    best = rel.lost_frac(mtbf, checkpoint, 60.0, rel.young_interval_s(mtbf, checkpoint))
-    assert best <= rel.lost_frac(mtbf, checkpoint, 60.0, interval) * (1 + 1e-12)
+    best = rel.lost_frac(mtbf, rel.young_interval_s(mtbf, checkpoint), checkpoint, 60.0)
+    assert best <= rel.lost_frac(mtbf, interval, checkpoint, 60.0) * (1 + 1e-12)
 
 
 @given(st.floats(0, 1e9))
