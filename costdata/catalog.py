@@ -1,0 +1,340 @@
+"""Every fact under one roof: chips, what is bought, sites, rents, parts and carbon factors.
+
+`load` reads the tables once; a user's folder lies over ours, row by row. The room joins and
+answers; it computes no cost and no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from costdata.chips import AcceleratorFacts, accelerator_facts, chips_of
+from costdata.facts import Fact, Row, Tables
+from costdata.footprint import Embodied, embodied
+from costdata.lint import faults_of
+from costdata.offers import PLANS, Part, Rent, part_of, rents
+from costdata.overlay import append_row, as_row, lay_over, read_ours, read_overlay
+from costdata.purchase import PurchaseUnit, purchase_unit
+from costdata.sites import Site, site_of
+from costdata.support import Support, support, support_mask
+from simkernel.columns import Masks
+from simkernel.errors import BadFile, MissingFact, unknown
+from simkernel.hardware import Chips
+
+SHOWN = {
+    "accelerator": "accelerators",
+    "server": "servers",
+    "site": "regions",
+    "part": "network",
+    "facility": "facility",
+    "embodied": "embodied",
+    "rent": "cloud_prices",
+}
+"""Kinds of thing that can be listed and shown, with their tables."""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Our tables, or ours with a user's over them."""
+
+    tables: Tables
+
+    @cached_property
+    def accelerators(self) -> tuple[str, ...]:
+        """Names of all chips, in the order of the table."""
+        return tuple(row.name for row in self.tables["accelerators"].values())
+
+    @cached_property
+    def sites(self) -> tuple[str, ...]:
+        """Names of all sites, in the order of the table."""
+        return tuple(row.name for row in self.tables["regions"].values())
+
+    @cached_property
+    def parts(self) -> Mapping[str, Part]:
+        """Switches, optics, cables, network cards and storage by name."""
+        return {row.name: part_of(row) for row in self.tables["network"].values()}
+
+    def resolve(self, kind: str, label: str) -> str | None:
+        """The catalogue's name for a label of an accelerator or a model, None if not known.
+
+        Case does not matter. Labels that fit two names are not guessed.
+        """
+        names = {row.text("name") for row in self._aliases(kind, label)}
+        if kind == "accelerator":
+            names |= {name for name in self.accelerators if name.lower() == label.lower()}
+            names = {label} if label in self.accelerators else names
+        return names.pop() if len(names) == 1 else None
+
+    def accelerator_name(self, label: str) -> str:
+        """The catalogue's spelling of a chip, aliases taken.
+
+        Raises
+        ------
+        UnknownName : no such chip, with the nearest names
+        """
+        name = self.resolve("accelerator", label)
+        if name is None:
+            raise unknown("accelerator", label, self.accelerators)
+        return name
+
+    def site_name(self, label: str) -> str:
+        """The catalogue's spelling of a site.
+
+        Raises
+        ------
+        UnknownName : no such site, with the nearest names
+        """
+        if label.lower() not in self.sites:
+            raise unknown("site", label, self.sites)
+        return label.lower()
+
+    def accelerator(self, name: str) -> AcceleratorFacts:
+        """What is known of a chip; aliases are taken.
+
+        Raises
+        ------
+        UnknownName : no such chip
+        """
+        return accelerator_facts(self._chip(name))
+
+    def chips(self, names: Sequence[str]) -> Chips:
+        """Chips for the physics, in the order given, curves joined by name.
+
+        Raises
+        ------
+        UnknownName : no such chip
+        MissingFact : curves that are not there, each by chip and table
+        """
+        return chips_of(self.tables, [self._chip(name) for name in names])
+
+    def purchase_unit(self, accelerator: str) -> PurchaseUnit:
+        """What is bought as a whole when this chip is bought.
+
+        Raises
+        ------
+        UnknownName : no such chip
+        """
+        return purchase_unit(self.tables, self._chip(accelerator))
+
+    def site(self, name: str) -> Site:
+        """Price, carbon, PUE and water of a site.
+
+        Raises
+        ------
+        UnknownName : no such site
+        MissingFact : a site without a price or an intensity
+        """
+        return site_of(self.tables, self.site_name(name))
+
+    def supports(self, accelerator: str, precision: str, kernel: str) -> Support:
+        """Whether a chip runs a kernel in a precision, with the reason.
+
+        Raises
+        ------
+        UnknownName : no such chip, precision or kernel
+        """
+        return support(self.tables["support"], self._chip(accelerator), precision, kernel)
+
+    def support_mask(self, names: Sequence[str]) -> Masks:
+        """`supports` for all precisions and kernels; shape (names, PRECISIONS, KERNELS)."""
+        return support_mask(self.tables["support"], [self._chip(name) for name in names])
+
+    def rent(self, accelerator: str, plan: str) -> list[Rent]:
+        """Dated prices of a chip by the hour, newest first, then cheapest; [] where none is known.
+
+        Raises
+        ------
+        UnknownName : no such chip or plan
+        """
+        return rents(self.tables["cloud_prices"], self.accelerator_name(accelerator), plan)
+
+    def is_obtainable(self, accelerator: str) -> bool:
+        """The chip can be bought or rented at some known price."""
+        if not self.purchase_unit(accelerator).rent_only:
+            return True
+        return any(self.rent(accelerator, plan) for plan in PLANS)
+
+    def facility(self, kind: str, item: str) -> Fact:
+        """A figure of buildings, money or reliability, by kind and item or title.
+
+        Raises
+        ------
+        UnknownName : no such figure
+        MissingFact : the row has a range but no value
+        """
+        rows = [row for row in self.tables["facility"].values() if row.text("kind") == kind]
+        named = [row for row in rows if item in (row.text("item"), row.text("title"))]
+        if not named:
+            known = [row.text("item") for row in rows]
+            kinds = {row.text("kind") for row in self.tables["facility"].values()}
+            raise (
+                unknown(f"facility {kind}", item, known)
+                if known
+                else unknown("facility kind", kind, kinds)
+            )
+        if "value" not in named[-1].facts:
+            raise MissingFact(f"{named[-1].name} has a range but no typical value in facility.csv")
+        return named[-1].facts["value"]
+
+    def embodied(self, accelerator: str, method: str = "pcf") -> Embodied:
+        """Carbon of making one device by a method: pcf, act or boavizta.
+
+        Raises
+        ------
+        UnknownName : no such chip or method
+        MissingFact : no row of embodied.csv names the chip
+        """
+        return embodied(self.tables["embodied"], self._chip(accelerator), method)
+
+    def embodied_factor(self, name: str) -> Fact:
+        """One row of embodied.csv, such as "boavizta/server-8gpu" [kgCO2e].
+
+        Raises
+        ------
+        UnknownName : no such row
+        """
+        rows = self.tables["embodied"]
+        if (name,) not in rows:
+            raise unknown("embodied factor", name, (row.name for row in rows.values()))
+        return rows[(name,)].facts["kgco2e"]
+
+    def facts_for(self, accelerator: str) -> dict[str, Fact]:
+        """Every fact that a plan on this chip rests on, its server, curves and carbon included."""
+        name = self.accelerator_name(accelerator)
+        unit = self.purchase_unit(name)
+        found = {f"accelerators.{k}": fact for k, fact in self.accelerator(name).facts.items()}
+        found |= {f"servers.{k}": fact for k, fact in unit.facts.items()}
+        found |= {f"embodied.{k}": fact for k, fact in self.embodied(name).facts.items()}
+        return found | {
+            f"{table}.{'.'.join((*key[1:], column))}": fact
+            for table in _CURVES
+            for key, row in self.tables.get(table, {}).items()
+            if key[0] == name
+            for column, fact in row.facts.items()
+            if fact.unit
+        }
+
+    def facts_for_site(self, name: str) -> dict[str, Fact]:
+        """Every fact that costs and carbon at a site rest on."""
+        facts = self.site(name).facts
+        return {f"regions.{column}": fact for column, fact in facts.items() if fact.unit}
+
+    def listing(self) -> list[dict[str, object]]:
+        """Everything that `show` knows, one short line each."""
+        return [
+            {"kind": kind, "name": row.name, "title": _title(row), "is_user": row.is_user}
+            for kind, table in SHOWN.items()
+            for row in self.tables[table].values()
+        ]
+
+    def show(self, name: str) -> dict[str, object]:
+        """One chip, server, site, part, figure or price with every fact's source; JSON-able.
+
+        Raises
+        ------
+        UnknownName : nothing of that name
+        """
+        label = self.resolve("accelerator", name) or name
+        for kind, table in SHOWN.items():
+            row = self.tables[table].get((label,))
+            if row is not None:
+                return self._shown(kind, row)
+        raise unknown("catalogue entry", name, (str(line["name"]) for line in self.listing()))
+
+    def _shown(self, kind: str, row: Row) -> dict[str, object]:
+        facts = dict(row.facts)
+        extra: dict[str, object] = {}
+        if kind == "site":
+            site = self.site(row.name)
+            facts, extra = dict(site.facts), {"basis": list(site.basis)}
+        if kind == "accelerator":
+            unit = self.purchase_unit(row.name)
+            extra = {
+                "missing": list(self.accelerator(row.name).missing),
+                "bought_as": unit.name,
+                "bought_as_devices": unit.devices,
+                "bought_as_price_usd": list(unit.price_usd) if unit.price_usd else None,
+                "bought_as_max_power_w": unit.max_power_w,
+                "rent_only": unit.rent_only,
+                "basis": unit.basis,
+            }
+        return {
+            "kind": kind,
+            "name": row.name,
+            "title": _title(row),
+            "note": row.text("note"),
+            "is_user": row.is_user,
+            **extra,
+            "facts": {column: fact.as_dict() for column, fact in facts.items()},
+        }
+
+    def _aliases(self, kind: str, label: str) -> list[Row]:
+        rows = self.tables["aliases"].values()
+        exact = [r for r in rows if r.key == (kind, label)]
+        return exact or [r for r in rows if (r.key[0], r.key[1].lower()) == (kind, label.lower())]
+
+    def _chip(self, label: str) -> Row:
+        return self.tables["accelerators"][(self.accelerator_name(label),)]
+
+
+_CURVES = ("efficiency_gemm", "efficiency_attention", "efficiency_stream", "links", "power_curves")
+
+
+def load(overlay: Path | None = None) -> Catalog:
+    """The catalogue; with a folder, its rows in place of ours of the same name.
+
+    Raises
+    ------
+    BadFile : the folder cannot be read, or its tables have faults: all of them at once
+    """
+    if overlay is None:
+        return _ours()
+    stamp = tuple(sorted((p.name, p.stat().st_mtime_ns) for p in overlay.glob("*.csv")))
+    return _overlaid(overlay.resolve(), stamp)
+
+
+def add(folder: Path, kind: str, row: Mapping[str, str]) -> Path:
+    """Append one checked row to a table in a user's folder; the path of the file written.
+
+    Parameters
+    ----------
+    kind : name of the table, such as "accelerators", or of the thing, such as "accelerator"
+    row : column to text, as in the table
+
+    Raises
+    ------
+    UnknownName : no such table
+    BadFile : every fault of the row; nothing is written
+    """
+    table = SHOWN.get(kind, kind)
+    cells = {name: str(value) for name, value in row.items() if str(value)}
+    parsed, faults = as_row(table, cells)
+    if parsed is not None:
+        theirs = {table: {parsed.key: parsed}}
+        before = load(folder if folder.is_dir() else None).tables
+        faults += faults_of(theirs, lay_over(before, theirs))
+    if faults:
+        raise BadFile(*faults)
+    return append_row(folder, table, cells)
+
+
+@lru_cache(maxsize=1)
+def _ours() -> Catalog:
+    return Catalog(read_ours())
+
+
+@lru_cache(maxsize=8)
+def _overlaid(folder: Path, stamp: tuple[tuple[str, int], ...]) -> Catalog:
+    theirs, faults = read_overlay(folder)
+    tables = lay_over(read_ours(), theirs)
+    faults += faults_of(theirs, tables)
+    if faults:
+        raise BadFile(*faults)
+    return Catalog(tables)
+
+
+def _title(row: Row) -> str:
+    return row.text("title") or f"{row.text('vendor') or row.text('accelerator')}".strip()

@@ -1,0 +1,307 @@
+"""What makes a value wrong although it can be parsed: one function per check, every fault found.
+
+Faults are refused; warnings are said. Peaks and link rates are held against the tables in
+`tables/rules`, everything else against the range and unit that the schema names.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from costdata.facts import TABLES, Field, Row, Table, Tables, header_faults, read_cells
+from costdata.overlay import lay_over, read_ours, read_overlay
+
+SHARE_TOLERANCE = 0.01  # printed shares are rounded to a per cent
+SPARSE_TOLERANCE = 0.01  # printed peaks are rounded to four digits
+USD_PER_DEVICE_HOUR = (0.05, 50.0)  # FAULTS: below or above this a rent asks to be confirmed
+STALE_YEARS = 2.0  # prices of chips halve in about this time; a warning, never a fault
+DAYS_PER_YEAR = 365.25
+BOTH_DIRECTIONS = (1.9, 2.1)  # a total of both directions over one direction, rounding allowed
+
+SCALEUP = ("scaleup_gbytes_per_s_per_direction", "scaleup_peer_gbytes_per_s_per_direction")
+
+SLIPS = {
+    "W": ("kilowatts? Give watts", "milliwatts, or a sum? Give watts of one"),
+    "GB/s": ("TB/s? Give GB/s", "Gb/s? Divide by 8"),
+    "TFLOP/s": ("PFLOP/s? Give TFLOP/s", "GFLOP/s? Give TFLOP/s"),
+    "USD": ("in thousands? Give dollars", "cents or another currency? Give dollars"),
+    "bytes": ("GB? Give bytes", "give the bytes of one device"),
+    "USD/kWh": ("per MWh divided twice? Give USD per kWh", "cents, or per MWh? Give USD per kWh"),
+    "kgCO2e/kWh": ("give kgCO2e per kWh", "g per kWh? Divide by 1000"),
+}
+"""What a value below and above the range of its unit probably is."""
+
+SPEAKS_OF = {
+    "servers": ("accelerator", "accelerators"),
+    "cloud_prices": ("accelerator", "accelerators"),
+    "embodied": ("accelerators", "accelerators"),
+    "support": ("accelerators", "accelerators"),
+    "efficiency_gemm": ("accelerator", "accelerators"),
+    "efficiency_attention": ("accelerator", "accelerators"),
+    "efficiency_stream": ("accelerator", "accelerators"),
+    "links": ("accelerator", "accelerators"),
+    "power_curves": ("accelerator", "accelerators"),
+    "regions_electricity_maps": ("name", "regions"),
+    "regions_ember": ("name", "regions"),
+}
+"""Tables whose column names rows of another table."""
+
+Check = Callable[[Tables, Tables], Iterable[str]]
+
+
+def lint(folder: Path | None = None) -> list[str]:
+    """Every fault of our tables, or of the tables in a user's folder.
+
+    Raises
+    ------
+    BadFile : the folder or a file cannot be read at all
+    """
+    if folder is None:
+        ours = read_ours()
+        return [*_our_headers(), *faults_of(ours, ours)]
+    theirs, faults = read_overlay(folder)
+    return faults + faults_of(theirs, lay_over(read_ours(), theirs))
+
+
+def faults_of(tables: Tables, whole: Tables) -> list[str]:
+    """Faults of some tables; `whole` is what they are read with, for names of other tables."""
+    return [fault for check in CHECKS for fault in check(tables, whole)]
+
+
+def warnings_of(tables: Tables, today: datetime.date) -> list[str]:
+    """What is no fault but must be said: prices older than two years at a date."""
+    return [
+        f"{_where(row)}: {name} is of {fact.as_of}, more than {STALE_YEARS:g} years old"
+        for row in _rows(tables)
+        for name, fact in row.facts.items()
+        if name.split("_")[0] in ("price", "usd") and _age_years(fact.as_of, today) > STALE_YEARS
+    ]
+
+
+def out_of_range(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A value outside what its unit allows: kilowatts as watts, totals, Gb/s as GB/s."""
+    for row in _rows(tables):
+        for spec in row.schema.values():
+            for value in _numbers(row, spec.name):
+                if spec.least is not None and value / spec.factor < spec.least:
+                    yield _outside(row, spec, value / spec.factor, f"below {spec.least:g}", 0)
+                if spec.most is not None and value / spec.factor > spec.most:
+                    yield _outside(row, spec, value / spec.factor, f"above {spec.most:g}", 1)
+
+
+def disordered_bands(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A low above the typical value, or a typical above the high."""
+    for row in _rows(tables):
+        for name in row.schema:
+            low, typical, high = (row.number(c) for c in (f"{name}_low", name, f"{name}_high"))
+            if name == "value":
+                low, high = row.number("low"), row.number("high")
+            known = [value for value in (low, typical, high) if value is not None]
+            if known != sorted(known):
+                shown = " > ".join(f"{value:g}" for value in known)
+                yield f"{_where(row)}: {name} has low > typ > high ({shown}); put them in order"
+
+
+def sparse_peaks(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A peak that is a figure with 2:4 sparsity: a known one, or twice our dense one."""
+    ours = read_ours()["accelerators"]
+    for row in tables.get("accelerators", {}).values():
+        for rule in _rules("sparse_peaks"):
+            for name in {rule["column"], rule["column"].replace("bf16", "fp16")}:
+                if _near(_peak(row, name), float(rule["tflop_per_s"])):
+                    shown = f"{name} = {rule['tflop_per_s']} is {rule['whose']}"
+                    yield f"{_where(row)}: {shown}; give the dense peak"
+        for name, dense in _our_peaks(row, ours):
+            if _near(_peak(row, name), 2 * dense):
+                shown = f"{name} is twice the dense {dense:g} of our table, a sparse figure"
+                yield f"{_where(row)}: {shown}; give the dense peak"
+
+
+def peak_ratios(tables: Tables, whole: Tables) -> Iterator[str]:
+    """Two peaks of one chip whose ratio is not that of its architecture: sparse beside dense."""
+    for row in tables.get("accelerators", {}).values():
+        for rule in _rules("peak_ratios"):
+            above, below = _peak(row, rule["above"]), _peak(row, rule["below"])
+            if rule["architecture"] != row.text("architecture") or not above or not below:
+                continue
+            wanted, slack = float(rule["ratio"]), float(rule["tolerance"])
+            if abs(above / below - wanted) > slack:
+                yield (
+                    f"{_where(row)}: {rule['above']} over {rule['below']} is {above / below:.2f}, "
+                    f"on {rule['architecture']} it is {wanted:g} +- {slack:g}; "
+                    "one of them is a sparse figure or of another card"
+                )
+
+
+def two_way_rates(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A bandwidth that is the total of both directions where one direction is asked for."""
+    for row in tables.get("accelerators", {}).values():
+        most, link = _link_limit(row)
+        for name in SCALEUP:
+            rate = row.number(name) or 0.0
+            shown = f"{_where(row)}: {name} = {rate / 1e9:g} GB/s"  # the unit of the file
+            if _is_double(rate, _our_rate(row, name)):
+                yield f"{shown} is twice the one-way rate of our table; give one direction"
+            elif rate > most:
+                limit = f"but {link} carries {most / 1e9:g} in one direction"
+                yield f"{shown}, {limit}; give one direction, not the total"
+
+
+def peers_over_total(tables: Tables, whole: Tables) -> Iterator[str]:
+    """One direct peer that gets more than all peers together."""
+    for row in tables.get("accelerators", {}).values():
+        peer = row.number("scaleup_peer_gbytes_per_s_per_direction") or 0.0
+        total = row.number("scaleup_gbytes_per_s_per_direction") or 0.0
+        if peer > total:
+            yield f"{_where(row)}: the rate to one peer is above the rate to all; swap them"
+
+
+def hourly_prices(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A rent that looks monthly, or divided by 730, and is not confirmed."""
+    least, most = USD_PER_DEVICE_HOUR
+    for row in tables.get("cloud_prices", {}).values():
+        price = row.number("usd_per_device_hour")
+        if price is not None and not least <= price <= most and not row.values.get("confirmed"):
+            yield (
+                f"{_where(row)}: {price:g} USD per device and hour is outside {least:g} to "
+                f"{most:g}: a monthly price, or that of a whole instance? "
+                "Put yes under confirmed if it is meant"
+            )
+
+
+def server_power(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A server rated below what its chips alone may draw."""
+    for row in tables.get("servers", {}).values():
+        chip = whole["accelerators"].get((row.text("accelerator"),))
+        chips_w = (row.number("devices") or 0) * ((chip.number("tdp_w") if chip else 0) or 0)
+        rated_w = row.number("max_power_w")
+        if rated_w is not None and rated_w < chips_w:
+            yield (
+                f"{_where(row)}: max_power_w = {rated_w:g} W is below the {chips_w:g} W of its "
+                "chips; give the whole server, in watts"
+            )
+
+
+def whole_shares(tables: Tables, whole: Tables) -> Iterator[str]:
+    """Shares of one whole that do not sum to 1."""
+    touched = {row.text("share_of") for row in tables.get("facility", {}).values()} - {""}
+    sums: dict[str, float] = dict.fromkeys(touched, 0.0)
+    for row in whole.get("facility", {}).values():
+        if row.text("share_of") in touched:
+            sums[row.text("share_of")] += row.number("value") or 0.0
+    for word, total in sums.items():
+        if abs(total - 1.0) > SHARE_TOLERANCE:
+            yield f"facility.csv: the shares of {word} sum to {total:.3f}; make them sum to 1"
+
+
+def strange_names(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A row that speaks of a chip or a site that no table has."""
+    for table, (column, known) in SPEAKS_OF.items():
+        for row in tables.get(table, {}).values():
+            for name in filter(None, row.text(column).split("|")):
+                if (name,) not in whole.get(known, {}):
+                    yield f"{_where(row)}: {column} {name!r} is not in {known}.csv; add it there"
+
+
+def empty_origins(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A provenance row for a field that is not there."""
+    for row in tables.get("provenance", {}).values():
+        table, name, column = row.key
+        rows = whole.get(table, {})
+        if column not in next(iter(rows.values())).schema if rows else True:
+            yield f"{_where(row)}: {table}.csv has no column {column!r}"
+        elif name != "*" and name not in {other.name for other in rows.values()}:
+            yield f"{_where(row)}: {table}.csv has no row {name!r}"
+
+
+CHECKS: tuple[Check, ...] = (
+    out_of_range,
+    disordered_bands,
+    sparse_peaks,
+    peak_ratios,
+    two_way_rates,
+    peers_over_total,
+    hourly_prices,
+    server_power,
+    whole_shares,
+    strange_names,
+    empty_origins,
+)
+
+
+def _our_headers() -> list[str]:
+    return [
+        fault
+        for name in read_ours()
+        for fault in header_faults(name, read_cells(TABLES / f"{name}.csv")[0])
+    ]
+
+
+def _rows(tables: Tables) -> Iterator[Row]:
+    for table in tables.values():
+        yield from table.values()
+
+
+def _where(row: Row) -> str:
+    return f"{row.table}.csv, {row.name}"
+
+
+def _numbers(row: Row, name: str) -> tuple[float, ...]:
+    value = row.values.get(name)
+    if isinstance(value, tuple):
+        return tuple(float(part) for part in value if isinstance(part, int))
+    return (float(value),) if isinstance(value, int | float) and value is not True else ()
+
+
+def _outside(row: Row, spec: Field, written: float, where: str, end: int) -> str:
+    slip = SLIPS.get(spec.unit, ("check its unit", "check its unit"))[end]
+    return f"{_where(row)}: {spec.name} = {written:g} is {where} {spec.unit}: {slip}"
+
+
+def _peak(row: Row, name: str) -> float | None:
+    value = row.number(name)
+    return None if value is None else value / 1e12  # TFLOP/s, as printed in the rules
+
+
+def _near(value: float | None, wanted: float) -> bool:
+    return value is not None and abs(value - wanted) <= SPARSE_TOLERANCE * wanted
+
+
+def _our_peaks(row: Row, ours: Table) -> list[tuple[str, float]]:
+    """Dense peaks that we print for a chip a user gives again; none for our own rows."""
+    mine = ours.get(row.key) if row.is_user else None
+    names = [name for name in row.schema if name.endswith("tflop_per_s")]
+    return [(name, peak) for name in names if mine and (peak := _peak(mine, name))]
+
+
+def _our_rate(row: Row, name: str) -> float:
+    mine = read_ours()["accelerators"].get(row.key) if row.is_user else None
+    return (mine.number(name) if mine else None) or 0.0
+
+
+def _is_double(rate: float, one_way: float) -> bool:
+    least, most = BOTH_DIRECTIONS
+    return one_way > 0 and least < rate / one_way < most
+
+
+def _link_limit(row: Row) -> tuple[float, str]:
+    """What the link a row names carries in one direction [bytes/s], endless if not known."""
+    note = row.text("scaleup_note")
+    for rule in _rules("link_rates"):
+        if note.startswith(rule["link"]):
+            return float(rule["most_gbytes_per_s_per_direction"]) * 1e9, rule["link"]
+    return float("inf"), ""
+
+
+@cache
+def _rules(name: str) -> tuple[dict[str, str], ...]:
+    return tuple(read_cells(TABLES / "rules" / f"{name}.csv")[1])
+
+
+def _age_years(as_of: str, today: datetime.date) -> float:
+    """Age of the last day that a date can mean."""
+    year, month, day = ([int(part) for part in as_of.split("-")] + [12, 28])[:3]
+    return (today - datetime.date(year, month, day)).days / DAYS_PER_YEAR

@@ -1,0 +1,134 @@
+"""Our tables, and the tables of a user over them: a row with the same name replaces ours.
+
+A user's row stands alone: it brings its own source and inherits none of ours. The room knows how
+to read, lay over and append; what makes a value wrong is known by lint.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from costdata.facts import (
+    TABLES,
+    Provenance,
+    Row,
+    Tables,
+    header_faults,
+    parse_table,
+    read_cells,
+    schema_names,
+    schema_of,
+)
+from simkernel.errors import BadFile, unknown
+
+
+@cache
+def read_ours() -> Tables:
+    """The tables that ship; one that is not there is empty.
+
+    Raises
+    ------
+    BadFile : a cell that cannot be parsed
+    """
+    tables, faults = _read(TABLES, schema_names(), is_user=False)
+    if faults:
+        raise BadFile(*faults)
+    return tables
+
+
+def read_overlay(folder: Path) -> tuple[Tables, list[str]]:
+    """The tables of a user's folder, and every fault of form in them.
+
+    Raises
+    ------
+    BadFile : there is no such folder, or a file cannot be read at all
+    """
+    if not folder.is_dir():
+        raise BadFile(f"{folder} is not a folder; give a folder of CSV files named as our tables")
+    found = sorted(path.stem for path in folder.glob("*.csv"))
+    strange = [name for name in found if name not in schema_names()]
+    faults = [f"{name}.csv is none of our tables: {', '.join(schema_names())}" for name in strange]
+    known = [name for name in found if name in schema_names()]
+    for name in known:
+        faults += header_faults(name, read_cells(folder / f"{name}.csv")[0])
+    tables, wrong = _read(folder, known, is_user=True)
+    return tables, faults + wrong
+
+
+def lay_over(ours: Tables, theirs: Tables) -> Tables:
+    """Our tables with the rows of a user in place of ours of the same name."""
+    return {name: {**ours.get(name, {}), **theirs.get(name, {})} for name in {**ours, **theirs}}
+
+
+def as_row(kind: str, cells: Mapping[str, str]) -> tuple[Row | None, list[str]]:
+    """One row from loose cells, and its faults of form.
+
+    Raises
+    ------
+    UnknownName : no table of that kind
+    """
+    if kind not in schema_names():
+        raise unknown("table", kind, schema_names())
+    faults = header_faults(kind, cells)
+    parsed, wrong = parse_table(kind, [cells], {}, is_user=True)
+    wrong = [fault.replace(f"{kind}.csv line 2", kind) for fault in wrong]
+    return next(iter(parsed.values()), None), faults + wrong
+
+
+def append_row(folder: Path, kind: str, cells: Mapping[str, str]) -> Path:
+    """Write one row at the end of a table in a user's folder; the folder is made if needed.
+
+    The row must have been checked. A table that exists keeps its order of columns.
+
+    Raises
+    ------
+    BadFile : a row of that name is there, or the folder or the file cannot be written
+    """
+    path = folder / f"{kind}.csv"
+    header, rows = read_cells(path) if path.exists() else (_header(kind, cells), [])
+    keys = [name for name, spec in schema_of(kind).items() if spec.is_key]
+    if any(all(row.get(k, "") == cells.get(k, "") for k in keys) for row in rows):
+        name = "/".join(cells.get(k, "") for k in keys)
+        raise BadFile(f"{path} has a row {name} already; change that row or choose another name")
+    header += [name for name in cells if name not in header]
+    _write(path, header, [*rows, dict(cells)])
+    return path
+
+
+def _header(kind: str, cells: Mapping[str, str]) -> list[str]:
+    return [name for name in schema_of(kind) if name in cells]
+
+
+def _write(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, header, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    spare = path.with_suffix(".csv.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        spare.write_text(text.getvalue(), encoding="utf-8")
+        spare.replace(path)
+    except OSError as error:
+        raise BadFile(
+            f"{path} cannot be written ({error}); give a folder you may write"
+        ) from error
+
+
+def _read(
+    folder: Path, names: tuple[str, ...] | list[str], is_user: bool
+) -> tuple[Tables, list[str]]:
+    there = [name for name in names if (folder / f"{name}.csv").exists()]
+    cells = {name: read_cells(folder / f"{name}.csv")[1] for name in there}
+    spoken, faults = parse_table("provenance", cells.get("provenance", []), {}, is_user)
+    provenance: Provenance = {key: row.cells for key, row in spoken.items()}
+    tables = {"provenance": spoken}
+    for name in there:
+        if name != "provenance":
+            tables[name], wrong = parse_table(name, cells[name], provenance, is_user)
+            faults += wrong
+    return tables, faults
