@@ -172,7 +172,7 @@ def study_sha256(study: Study) -> str:
 
 def _text_of(file: File) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")  # some editors write a mark first
     except OSError as error:
         raise BadFile(f"{file} cannot be read: {error.strerror}; give a study file") from error
     except UnicodeDecodeError as error:

@@ -124,11 +124,14 @@ def parse_toml(text: str) -> tuple[dict[str, Any], str, list[tuple[int, str]]]:
     A line the reader stops at is blanked and the rest read again, so that one slip does not
     hide the others.
     """
-    lines = text.splitlines()
+    lines = text.split("\n")
     faults: list[tuple[int, str]] = []
     while len(faults) < MOST_SYNTAX_FAULTS:
+        readable = "\n".join(lines)
         try:
-            return tomllib.loads("\n".join(lines)), "\n".join(lines), faults
+            return tomllib.loads(readable), readable, faults
+        except RecursionError:
+            return {}, "", [*faults, (1, "Brackets are nested too deeply")]
         except tomllib.TOMLDecodeError as error:
             line = _line_at(str(error), lines)
             faults.append((line, _LINE.sub("", str(error)).strip()))

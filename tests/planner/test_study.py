@@ -20,6 +20,7 @@ from planner.study import (
 )
 from simkernel.errors import BadFile, BadStudy, unknown
 
+SHIPPED = Path(__file__).parents[2] / "studies"
 GOOD = """
 [study]
 name = "small"
@@ -39,6 +40,9 @@ global_batch_sequences = { from = 1024, to = 4096, step = 1024 }
 [limits]
 days = 60
 """
+
+
+DEEP = "a = " + "[" * 5000
 
 
 def read(text, names=None):
@@ -248,6 +252,11 @@ def test_the_other_kinds_are_read_as_far_as_the_contract_gives_them():
     assert not hardware.workloads
 
 
+def test_brackets_without_end_are_a_bad_study():
+    """A damaged file would end in our own traceback."""
+    assert "nested too deeply" in faults_of(DEEP)[0]
+
+
 def test_an_unreadable_file_is_a_bad_file(tmp_path):
     """A traceback would meet the user."""
     with pytest.raises(BadFile, match="cannot be read"):
@@ -255,6 +264,25 @@ def test_an_unreadable_file_is_a_bad_file(tmp_path):
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadFile, match="UTF-8"):
         read_study(tmp_path / "x.toml")
+
+
+def test_marks_and_line_ends_of_other_systems_are_read(tmp_path):
+    """A study saved on Windows would be refused, or its lines miscounted."""
+    file = tmp_path / "x.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert read_study(file).name == "small"
+    file.write_bytes(GOOD.replace("days", "dayz").replace("\n", "\r\n").encode())
+    with pytest.raises(BadStudy, match=r":18: limits\.dayz"):
+        read_study(file)
+
+
+@pytest.mark.parametrize("name", ["deepseek_v3_training", "llama31_70b_training"])
+def test_the_shipped_studies_are_read_without_a_fault(name):
+    """The first command of the README would fail."""
+    study = read_study(SHIPPED / f"{name}.toml")
+    assert study.limits == {"days": 60}
+    assert len(study.costing.site) >= 3
+    assert study_from_json(study_to_json(study)).axes == study.axes
 
 
 @given(st.text(max_size=200))
