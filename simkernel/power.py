@@ -1,0 +1,111 @@
+"""Watts of a device and of its share of the host, from what they are doing.
+
+Coefficients are a regression on running systems, not physics: memory and arithmetic load rise
+together, so their split means little. A device draws by duty: busy power while it works,
+context power while it waits for others. Caps on the clock are in `power_cap`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simkernel.columns import Column, Floats
+from simkernel.hardware import PowerCurve
+
+
+def device_w(
+    curve: PowerCurve, memory_frac: Column, compute_frac: Column, link_frac: Column = 0.0
+) -> Floats:
+    """Power of one device at steady utilisation.
+
+    Parameters
+    ----------
+    curve : (n,) or one row
+    memory_frac : (n,) bytes/s over the memory rate, 0..1
+    compute_frac : (n,) flop/s over the dense peak of the precision, 0..1
+    link_frac : (n,) bytes/s over the scale-up rate, 0..1
+
+    Returns
+    -------
+    (n,) at most the cap [W]
+
+    Notes
+    -----
+    Number formats hardly change power (H200: FP8 661.7 W, BF16 662.8 W, serialalice benchmark):
+    utilisation is of each format's own peak.
+
+    References
+    ----------
+    Form: hardware.PowerCurve; coefficients: planner/power_fit.py.
+    """
+    memory_w = curve.memory_w * np.power(memory_frac, curve.memory_exponent)
+    compute_w = curve.compute_w * np.power(compute_frac, curve.compute_exponent)
+    link_w = curve.communication_w * link_frac
+    return np.minimum(curve.cap_w, curve.context_w + memory_w + compute_w + link_w)
+
+
+def mean_device_w(curve: PowerCurve, busy_frac: Column, busy_w: Column) -> Column:
+    """Power of one device over a step in which it works part of the time.
+
+    Parameters
+    ----------
+    curve : (n,) or one row
+    busy_frac : (n,) share of the step in which kernels run: the rest is bubbles, waiting for
+        messages and for the host, 0..1
+    busy_w : (n,) power while they run, from `device_w` with utilisation over busy time [W]
+
+    Returns
+    -------
+    (n,) between context and busy power [W]
+
+    Notes
+    -----
+    Averaging over time, not over utilisation, keeps energy = power x time for any split of a
+    step. A job spread from one node to eight loses 22 to 32 % of its rate and 25 % of its power
+    above idle (MLPerf Training v4.0, tests/anchors/training_power.toml): linear in duty.
+    """
+    return curve.context_w + (busy_w - curve.context_w) * busy_frac
+
+
+def host_w(curve: PowerCurve, busy_frac: Column) -> Column:
+    """One device's share of its host: processors, memory, fans, network cards, power supplies.
+
+    Parameters
+    ----------
+    curve : (n,) or one row
+    busy_frac : (n,) share of time the devices work, 0..1
+
+    Returns
+    -------
+    (n,) [W]
+
+    References
+    ----------
+    Linear between idle and full load, as SPECpower-based estimators do
+    (cloud-carbon-footprint, ComputeEstimator.ts:26).
+    """
+    return curve.host_idle_w + curve.host_span_w * busy_frac
+
+
+def server_w(
+    curve: PowerCurve, busy_frac: Column, memory_frac: Column, compute_frac: Column
+) -> Column:
+    """One device with its share of the host, mean over a step.
+
+    Parameters
+    ----------
+    curve : (n,) or one row
+    busy_frac : (n,) share of the step in which kernels run, 0..1
+    memory_frac, compute_frac : (n,) utilisation over the whole step, 0..1
+
+    Returns
+    -------
+    (n,) [W]
+    """
+    working = np.maximum(busy_frac, 1e-9)  # a device that never works has no busy utilisation
+    busy_w = device_w(
+        curve,
+        np.minimum(memory_frac / working, 1.0),
+        np.minimum(compute_frac / working, 1.0),
+    )
+    return mean_device_w(curve, busy_frac, busy_w) + host_w(curve, busy_frac)
