@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from costdata.chips import AcceleratorFacts, accelerator_facts, chips_of
+from costdata.chips import AcceleratorFacts, accelerator_facts, chips_of, curve_faults
 from costdata.facts import Fact, Row, Tables
 from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
@@ -157,6 +157,19 @@ class Catalog:
             return True
         return any(self.rent(accelerator, plan) for plan in PLANS)
 
+    def lacks(self, accelerator: str) -> tuple[str, ...]:
+        """Why a chip cannot be planned with: curves or any price that no table has; () if it can.
+
+        Raises
+        ------
+        UnknownName : no such chip
+        """
+        chip = self._chip(accelerator)
+        faults = curve_faults(self.tables, [chip])
+        if not self.is_obtainable(chip.name):
+            faults.append(f"{chip.name}: neither a price to buy it at nor a rent is known")
+        return tuple(faults)
+
     def facility(self, kind: str, item: str) -> Fact:
         """A figure of buildings, money or reliability, by kind and item or title.
 
@@ -165,19 +178,14 @@ class Catalog:
         UnknownName : no such figure
         MissingFact : the row has a range but no value
         """
-        rows = [row for row in self.tables["facility"].values() if row.text("kind") == kind]
-        named = [row for row in rows if item in (row.text("item"), row.text("title"))]
-        if not named:
-            known = [row.text("item") for row in rows]
-            kinds = {row.text("kind") for row in self.tables["facility"].values()}
-            raise (
-                unknown(f"facility {kind}", item, known)
-                if known
-                else unknown("facility kind", kind, kinds)
-            )
-        if "value" not in named[-1].facts:
-            raise MissingFact(f"{named[-1].name} has a range but no typical value in facility.csv")
-        return named[-1].facts["value"]
+        if kind not in self._figures:
+            raise unknown("facility kind", kind, self._figures)
+        if item not in self._figures[kind]:
+            raise unknown(f"facility {kind}", item, self._figures[kind])
+        row = self._figures[kind][item]
+        if "value" not in row.facts:
+            raise MissingFact(f"{row.name} has a range but no typical value in facility.csv")
+        return row.facts["value"]
 
     def embodied(self, accelerator: str, method: str = "pcf") -> Embodied:
         """Carbon of making one device by a method: pcf, act or boavizta.
@@ -270,6 +278,15 @@ class Catalog:
             **extra,
             "facts": {column: fact.as_dict() for column, fact in facts.items()},
         }
+
+    @cached_property
+    def _figures(self) -> Mapping[str, Mapping[str, Row]]:
+        """Rows of facility.csv by kind, then by item and by title."""
+        found: dict[str, dict[str, Row]] = {}
+        for row in self.tables["facility"].values():
+            named = {row.text("item"): row, row.text("title"): row}
+            found.setdefault(row.text("kind"), {}).update(named)
+        return found
 
     def _aliases(self, kind: str, label: str) -> list[Row]:
         rows = self.tables["aliases"].values()

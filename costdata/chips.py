@@ -88,7 +88,7 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
     ------
     MissingFact : every curve that is not there, by chip and table
     """
-    lacking = _lacking(tables, rows)
+    lacking = curve_faults(tables, rows)
     if lacking:
         raise MissingFact(*lacking)
     return Chips(
@@ -109,6 +109,25 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
         scaleout=LinkCurve(**_curve(tables, "links", LinkCurve, _link_keys(rows, "scaleout"))),
         power=PowerCurve(**_flat(tables, "power_curves", PowerCurve, rows)),
     )
+
+
+def curve_faults(tables: Tables, rows: Sequence[Row]) -> list[str]:
+    """Every row of a curve table that some chips need and the tables do not have."""
+    both_tiers = (_link_keys(rows, "scaleup"), _link_keys(rows, "scaleout"))
+    wanted = {
+        "efficiency_gemm": _gemm_keys(rows),
+        "efficiency_attention": _flat_keys(rows),
+        "efficiency_stream": _flat_keys(rows),
+        "links": [a + b for a, b in zip(*both_tiers, strict=True)],
+        "power_curves": _flat_keys(rows),
+    }
+    return [
+        f"{row.name}: no row {'/'.join(key)} in {table}.csv; add one to your own {table}.csv"
+        for table, lines in wanted.items()
+        for row, line in zip(rows, lines, strict=True)
+        for key in line
+        if key is not None and key not in tables.get(table, {})
+    ]
 
 
 Keys = list[list[tuple[str, ...] | None]]
@@ -165,21 +184,3 @@ def _curve(tables: Tables, table: str, kind: type[Columns], keys: Keys) -> dict[
         )
         for spec in fields(kind)
     }
-
-
-def _lacking(tables: Tables, rows: Sequence[Row]) -> list[str]:
-    both_tiers = (_link_keys(rows, "scaleup"), _link_keys(rows, "scaleout"))
-    wanted = {
-        "efficiency_gemm": _gemm_keys(rows),
-        "efficiency_attention": _flat_keys(rows),
-        "efficiency_stream": _flat_keys(rows),
-        "links": [a + b for a, b in zip(*both_tiers, strict=True)],
-        "power_curves": _flat_keys(rows),
-    }
-    return [
-        f"{row.name}: no row {'/'.join(key)} in {table}.csv; add one to your own {table}.csv"
-        for table, lines in wanted.items()
-        for row, line in zip(rows, lines, strict=True)
-        for key in line
-        if key is not None and key not in tables.get(table, {})
-    ]

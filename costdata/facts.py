@@ -58,6 +58,18 @@ class Fact:
     is_band_verified: bool = True
     note: str = ""
 
+    @property
+    def number(self) -> float:
+        """The value as a number.
+
+        Raises
+        ------
+        MissingFact : the value is a word or a list
+        """
+        if not isinstance(self.value, int | float):
+            raise MissingFact(f"{self.value!r} (from {self.source}) is no number; choose another")
+        return float(self.value)
+
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {

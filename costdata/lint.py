@@ -53,7 +53,7 @@ Check = Callable[[Tables, Tables], Iterable[str]]
 
 
 def lint(folder: Path | None = None) -> list[str]:
-    """Every fault of our tables, or of the tables in a user's folder.
+    """Every fault of our tables, or of a user's folder of tables, or of one table of it.
 
     Raises
     ------

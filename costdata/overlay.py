@@ -41,15 +41,20 @@ def read_ours() -> Tables:
 
 
 def read_overlay(folder: Path) -> tuple[Tables, list[str]]:
-    """The tables of a user's folder, and every fault of form in them.
+    """The tables of a user's folder, or one of them, and every fault of form in them.
+
+    Parameters
+    ----------
+    folder : a folder of CSV files named as our tables, or one such file
 
     Raises
     ------
-    BadFile : there is no such folder, or a file cannot be read at all
+    BadFile : there is no such folder or file, or a file cannot be read at all
     """
-    if not folder.is_dir():
+    if not folder.is_dir() and not folder.is_file():
         raise BadFile(f"{folder} is not a folder; give a folder of CSV files named as our tables")
-    found = sorted(path.stem for path in folder.glob("*.csv"))
+    found = sorted(path.stem for path in (folder.glob("*.csv") if folder.is_dir() else [folder]))
+    folder = folder if folder.is_dir() else folder.parent
     strange = [name for name in found if name not in schema_names()]
     faults = [f"{name}.csv is none of our tables: {', '.join(schema_names())}" for name in strange]
     known = [name for name in found if name in schema_names()]

@@ -7,7 +7,7 @@ either file can be left out or replaced without touching ours.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from costdata.facts import Fact, Row, Table, Tables
 from simkernel.errors import MissingFact
@@ -64,7 +64,7 @@ def site_of(tables: Tables, name: str) -> Site:
         ("wue_onsite_l_per_kwh", "wue", "onsite"),
     ):
         if column not in facts:
-            facts[column] = _stand_in(tables["facility"], kind, item)
+            facts[column] = _stand_in(tables["facility"], kind, item, row.schema[column].unit)
             basis.append(
                 f"{column}: none known for {name}; {kind}/{item} of facility.csv stands in"
             )
@@ -88,7 +88,7 @@ def site_of(tables: Tables, name: str) -> Site:
 
 def band_of(fact: Fact) -> Band:
     """Low, typical and high of a number; a missing end is the typical value."""
-    typical = float(fact.value) if isinstance(fact.value, int | float) else float("nan")
+    typical = fact.number
     low = typical if fact.low is None else fact.low
     return low, typical, typical if fact.high is None else fact.high
 
@@ -109,9 +109,10 @@ def _gathered(tables: Tables, row: Row) -> tuple[dict[str, Fact], list[str]]:
     return facts, basis
 
 
-def _stand_in(facility: Table, kind: str, item: str) -> Fact:
-    row = facility[(f"{kind}/{item}",)]
-    return row.facts["value"]
+def _stand_in(facility: Table, kind: str, item: str, unit: str) -> Fact:
+    """A general figure for a site's own: never better than an estimate there."""
+    general = facility[(f"{kind}/{item}",)].facts["value"]
+    return replace(general, unit=unit, grade="estimate", verified=False)
 
 
 def _need(name: str, facts: Mapping[str, Fact]) -> None:

@@ -186,3 +186,11 @@ def test_share_alike_data_stays_in_its_own_files():
             assert licences == {"CC BY-SA 4.0"}
         elif path.name != "provenance.csv":
             assert not [text for text in licences if "ODbL" in text or "BY-SA" in text]
+
+
+def test_a_word_is_not_a_number():
+    """The topology of a chip was added to its watts."""
+    facts = read_ours()["accelerators"][("H100-SXM",)].facts
+    assert facts["tdp_w"].number == 700.0
+    with pytest.raises(MissingFact, match="'switched'"):
+        assert facts["scaleup_topology"].number

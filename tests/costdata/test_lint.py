@@ -197,3 +197,11 @@ def test_a_catalogue_with_faults_is_not_loaded_and_says_all_of_them(tmp_path):
     text = "\n".join(caught.value.faults)
     for part in ("with 2:4 sparsity", "kilowatts", "no column 'hue'"):
         assert part in text
+
+
+def test_one_table_can_be_checked_alone(tmp_path):
+    """A user had to make a folder to check a file."""
+    plant(tmp_path, "accelerators", "H100-SXM", tdp_w="0.7")
+    plant(tmp_path, "servers", "HGX-H200", max_power_w="10")
+    (fault,) = lint(tmp_path / "accelerators.csv")
+    assert "kilowatts" in fault
