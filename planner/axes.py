@@ -114,7 +114,7 @@ def _train_axes() -> tuple[Axis, ...]:
     return (
         Axis(
             "schedule", "", TRAIN, "name", (DEFAULT_SCHEDULE,),
-            "order of passes in the pipeline", names=_algorithms("schedules"),
+            "order of passes in the pipeline", names=plugins.names("schedules"),
         ),
         Axis(
             "virtual_stages", "", TRAIN, "integer", (1,),
@@ -151,7 +151,7 @@ def _use_axes() -> tuple[Axis, ...]:
         ),
         Axis(
             "collective", "", WORK, "name", ("best",),
-            "algorithm of the collectives", names=("best", *_algorithms("collectives")),
+            "algorithm of the collectives", names=("best", *plugins.names("collectives")),
         ),
         Axis(
             "power_cap_frac", "", WORK, "number", (1,),
@@ -190,14 +190,6 @@ def _serve_axes() -> tuple[Axis, ...]:
         Axis("kv_tiers", "", SERVE, "name", ("device",), "where the cache may be kept"),
         Axis("routing", "", SERVE, "name", (CATALOGUE,), "policy that picks a replica"),
     )  # fmt: skip
-
-
-def _algorithms(folder: str) -> tuple[str, ...]:
-    """Names of a folder of algorithms; none where the folder holds no package yet."""
-    try:
-        return plugins.names(folder)
-    except ModuleNotFoundError:
-        return ()
 
 
 def _placements() -> tuple[str, ...]:

@@ -276,8 +276,8 @@ def _with_model(
     model = table.get("model")
     if not isinstance(model, str) or not model:
         return dict(table)
-    if model.endswith(".json"):
-        model = str((folder / model).resolve())
+    if model.endswith(".json") or model.startswith(("./", "../", "/", "~")):
+        model = str((folder / File(model).expanduser()).resolve())
     return {**table, "model": _looked_up(names.model, model, (*path, "model"), faults)}
 
 

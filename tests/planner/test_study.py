@@ -188,6 +188,9 @@ def test_a_model_path_starts_at_the_study_not_at_the_working_folder():
     """The same study would mean another model when run from elsewhere."""
     study = read(GOOD.replace("deepseek-v3", "configs/own.json"))
     assert study.training.model == "/studies/configs/own.json"
+    assert read(GOOD.replace("deepseek-v3", "../own")).training.model == "/own"
+    name = "deepseek-ai/DeepSeek-V3"
+    assert read(GOOD.replace("deepseek-v3", name)).training.model == name
 
 
 def test_json_reads_back_as_the_same_study():
