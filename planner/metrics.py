@@ -13,6 +13,7 @@ from types import MappingProxyType
 BOTH = ("train", "serve", "mixed", "fleet", "hardware")
 TRAIN = ("train", "mixed", "fleet")
 SERVE = ("serve", "mixed", "fleet")
+WORK = ("train", "serve", "mixed", "fleet")
 HARDWARE = ("hardware", "fleet")
 
 
@@ -85,7 +86,6 @@ def _train() -> Iterator[Metric]:
     rows = (
         ("step_s", "s", low, "one optimiser step"),
         ("tokens_per_s", "1/s", high, "trained by all devices"),
-        ("tokens_per_s_per_device", "1/s", high, "trained by one device"),
         ("model_flop_per_s_per_device", "1/s", high, "useful rate, recompute not counted"),
         ("mfu_frac", "", high, "useful rate over dense peak, causal attention counted half"),
         ("days", "day", low, "calendar time of the job, failures included"),
@@ -93,6 +93,8 @@ def _train() -> Iterator[Metric]:
     )
     for name, unit, direction, doc in rows:
         yield Metric(name, unit, TRAIN, direction, "physics", doc, is_predicted=True)
+    doc = "trained or written, over all devices"
+    yield Metric("tokens_per_s_per_device", "1/s", WORK, high, "physics", doc, is_predicted=True)
 
 
 def _serve() -> Iterator[Metric]:
