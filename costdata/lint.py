@@ -11,8 +11,20 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from costdata.facts import TABLES, Field, Row, Table, Tables, header_faults, read_cells
+from costdata.facts import (
+    ALL_ROWS,
+    TABLES,
+    Cells,
+    Field,
+    Row,
+    Table,
+    Tables,
+    header_faults,
+    read_cells,
+)
 from costdata.overlay import lay_over, read_ours, read_overlay
+from costdata.support import KERNELS
+from simkernel.hardware import PRECISIONS
 
 SHARE_TOLERANCE = 0.01  # printed shares are rounded to a per cent
 SPARSE_TOLERANCE = 0.01  # printed peaks are rounded to four digits
@@ -110,7 +122,7 @@ def sparse_peaks(tables: Tables, whole: Tables) -> Iterator[str]:
     ours = read_ours()["accelerators"]
     for row in tables.get("accelerators", {}).values():
         for rule in _rules("sparse_peaks"):
-            for name in {rule["column"], rule["column"].replace("bf16", "fp16")}:
+            for name in _sparse_columns(row, rule):
                 if _near(_peak(row, name), float(rule["tflop_per_s"])):
                     shown = f"{name} = {rule['tflop_per_s']} is {rule['whose']}"
                     yield f"{_where(row)}: {shown}; give the dense peak"
@@ -206,6 +218,19 @@ def strange_names(tables: Tables, whole: Tables) -> Iterator[str]:
                     yield f"{_where(row)}: {column} {name!r} is not in {known}.csv; add it there"
 
 
+def strange_words(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A rule of the support matrix that can never speak, for a word nobody uses."""
+    used = {
+        "architecture": {r.text("architecture") for r in whole["accelerators"].values()},
+        "precisions": set(PRECISIONS),
+        "kernels": set(KERNELS),
+    }
+    for row in tables.get("support", {}).values():
+        for column, words in used.items():
+            for word in sorted(set(row.text(column).split("|")) - words - {ALL_ROWS}):
+                yield f"{_where(row)}: {column} {word!r} is none of {', '.join(sorted(words))}"
+
+
 def empty_origins(tables: Tables, whole: Tables) -> Iterator[str]:
     """A provenance row for a field that is not there."""
     for row in tables.get("provenance", {}).values():
@@ -213,7 +238,7 @@ def empty_origins(tables: Tables, whole: Tables) -> Iterator[str]:
         rows = whole.get(table, {})
         if column not in next(iter(rows.values())).schema if rows else True:
             yield f"{_where(row)}: {table}.csv has no column {column!r}"
-        elif name != "*" and name not in {other.name for other in rows.values()}:
+        elif name != ALL_ROWS and name not in {other.name for other in rows.values()}:
             yield f"{_where(row)}: {table}.csv has no row {name!r}"
 
 
@@ -228,6 +253,7 @@ CHECKS: tuple[Check, ...] = (
     server_power,
     whole_shares,
     strange_names,
+    strange_words,
     empty_origins,
 )
 
@@ -268,6 +294,14 @@ def _peak(row: Row, name: str) -> float | None:
 
 def _near(value: float | None, wanted: float) -> bool:
     return value is not None and abs(value - wanted) <= SPARSE_TOLERANCE * wanted
+
+
+def _sparse_columns(row: Row, rule: Cells) -> list[str]:
+    """Columns in which a sparse figure is looked for: FP16 beside BF16, on its architectures."""
+    words = rule["architectures"].split("|")
+    if ALL_ROWS not in words and row.text("architecture") not in words:
+        return []
+    return sorted({rule["column"], rule["column"].replace("bf16", "fp16")})
 
 
 def _our_peaks(row: Row, ours: Table) -> list[tuple[str, float]]:

@@ -225,3 +225,14 @@ def test_a_chip_that_cannot_be_planned_says_what_it_lacks(catalog):
     text = "\n".join(catalog.lacks("Trainium2"))
     assert "no row Trainium2 in power_curves.csv" in text
     assert "Trainium2: neither a price to buy it at nor a rent is known" in text
+
+
+def test_every_shipped_chip_joins_its_shipped_curves():
+    """A chip of the table could not be planned with because one of its curves was forgotten."""
+    chips = load().chips(load().accelerators)
+    assert np.array_equal(np.isfinite(chips.peak_flop_per_s), np.isfinite(chips.gemm.hbm_frac))
+    for curve in (chips.attention, chips.stream, chips.scaleup, chips.scaleout, chips.power):
+        for spec in dataclasses.fields(curve):
+            assert np.all(np.isfinite(getattr(curve, spec.name))), spec.name
+    assert np.all(chips.scaleup_peer_bytes_per_s <= chips.scaleup_bytes_per_s)
+    assert np.all(chips.power.cap_w > chips.power.idle_w)

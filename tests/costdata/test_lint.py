@@ -180,6 +180,23 @@ def test_a_row_about_an_unknown_chip_is_refused(tmp_path):
     assert "accelerator 'H200' is not in accelerators.csv" in "\n".join(faults)
 
 
+@pytest.mark.parametrize(
+    ("column", "word"),
+    [("architecture", "hoper"), ("precisions", "fp9"), ("kernels", "attention")],
+)
+def test_a_support_rule_that_can_never_speak_is_refused(tmp_path, column, word):
+    """A misspelt precision left the old answer standing, silently."""
+    assert f"{column} {word!r} is none of" in "\n".join(
+        plant(tmp_path, "support", "hopper/yes", **{column: word})
+    )
+
+
+def test_a_large_peak_of_a_new_architecture_is_not_called_sparse(tmp_path):
+    """A chip of the next generation could not be entered: its dense FP8 was B200's sparse one."""
+    new = {"architecture": "next", "bf16_tflop_per_s": "4500", "fp8_tflop_per_s": "9000"}
+    assert plant(tmp_path, "accelerators", "Next-1", **new) == []
+
+
 def test_an_old_price_is_a_warning_not_a_fault():
     """A four-year-old price was used as if it were of today."""
     ours = {"servers": read_ours()["servers"]}
