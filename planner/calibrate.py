@@ -51,8 +51,8 @@ EXTRA_MEDIAN_FRAC, EXTRA_P90_FRAC = 0.15, 0.35
 the nine measured chips (0.55 to 0.9), taken as a band; estimate."""
 
 BACKWARD_CORE_FRAC = 0.86
-"""Backward over forward rate of the fused core at head 128: 542/638 at 4k, 561/648 at 16k on H100
-(FlashAttention-3, arXiv 2407.08608, figures 5, 6); 63/73 on A100 (FlashAttention-2, abstract)."""
+"""Backward over forward rate of the fused core at head 128 on H100: 542/638 at 4k, 561/648 at 16k
+(FlashAttention-3, arXiv 2407.08608, figures of forward and backward speed)."""
 
 STREAM_HBM_FRAC, STREAM_FLOOR_S = 0.8, 3e-6  # aiconfigurator h100_sxm.yaml, gpu.mem_*_empirical
 

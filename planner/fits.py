@@ -101,7 +101,7 @@ def robust_fit(
     References
     ----------
     Levenberg-Marquardt with the soft-L1 loss 2 s^2 (sqrt(1 + (e/s)^2) - 1) by re-weighting:
-    Triggs et al., Bundle Adjustment, 2000, section 4.3.
+    Triggs et al., Bundle Adjustment: a Modern Synthesis, 2000.
     """
     bounds = np.log(np.array([low, high], dtype=float))
     fits = [_descend(log_errors, np.log(np.array(s, dtype=float)), bounds) for s in starts]
@@ -144,8 +144,8 @@ def fit_gemm(
         return np.asarray(work.elapsed_s)
 
     def log_errors(x: Floats) -> Floats:
-        # A weak pull to one tile of a Hopper kernel settles what few shapes leave open.
-        tile = 0.03 * np.log(x[1:4] / np.array([64.0, 256.0, 128.0]))  # DeepGEMM README, tiles
+        # A weak pull to a plausible tile (own choice) settles what few shapes leave open.
+        tile = 0.03 * np.log(x[1:4] / np.array([64.0, 256.0, 128.0]))
         return np.concatenate([weight * np.log(seconds(x) / measured.seconds), tile])
 
     starts = [
