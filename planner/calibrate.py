@@ -208,18 +208,16 @@ def fit_dispatch(timings: Sequence[Path], plates: Mapping[str, Nameplate]) -> Fi
 
 
 def read_transfers(path: Path) -> Transfers:
-    """Donors of chips without timings, by chip."""
+    """Donors of chips without timings, by chip.
+
+    Raises
+    ------
+    BadFile : a row has too many or too few cells, or a scale that is not a number
+    """
     with path.open(newline="", encoding="utf-8") as file:
         return {
-            row["accelerator"]: Transfer(
-                donor=row["donor"],
-                scales={k: float(v) for k, v in row.items() if k.endswith("_scale")},
-                source=row["source"],
-                as_of=row["as_of"],
-                grade=row["grade"],
-                licence=row["licence"],
-            )
-            for row in csv.DictReader(file)
+            row["accelerator"]: _read_transfer(row, f"{path} line {line}")
+            for line, row in enumerate(csv.DictReader(file), start=2)
         }
 
 
@@ -270,6 +268,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 Transfers = Mapping[str, Transfer]
+
+
+def _read_transfer(row: dict[str, str], where: str) -> Transfer:
+    if None in row or None in row.values():
+        raise BadFile(f"{where} has too many or too few cells; quote texts that hold a comma")
+    try:
+        scales = {k: float(v) for k, v in row.items() if k.endswith("_scale")}
+    except ValueError as error:
+        raise BadFile(f"{where}: {error}; give scales as numbers") from error
+    origin = {name: row[name] for name in ("source", "as_of", "grade", "licence")}
+    return Transfer(donor=row["donor"], scales=scales, **origin)
 
 
 def _gemm_cells(

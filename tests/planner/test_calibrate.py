@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from planner import measured
-from planner.calibrate import TABLES, differences, main, tables
+from planner.calibrate import TABLES, differences, main, read_transfers, tables
+from simkernel.errors import BadFile
 from simkernel.hardware import OPERATIONS
 
 TRUTH = Path(__file__).parents[1] / "truth"
@@ -128,3 +129,14 @@ def test_the_command_reports_a_missing_file(tmp_path, capsys):
     """A wrong path would end in a traceback."""
     assert main([str(tmp_path / "none.csv"), "--check"]) == 2
     assert "none.csv" in capsys.readouterr().err
+
+
+def test_a_donor_row_with_a_loose_comma_is_refused(tmp_path):
+    """A comma in a reason would shift source and grade by a cell, or end in a traceback."""
+    path = tmp_path / "transfers.csv"
+    path.write_text(
+        "accelerator,donor,flop_scale,reason,source,as_of,grade,licence\n"
+        "Card,H100-SXM,0.5,slow, old,s,2025,guess,l\n"
+    )
+    with pytest.raises(BadFile, match="line 2 has too many"):
+        read_transfers(path)
