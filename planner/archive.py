@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from planner import archive_schema as schema
 from planner.archive_columns import Array, Columns, columns_of, table_of
-from planner.archive_diff import Difference, Side, difference
+from planner.archive_diff import Difference, Side, difference, with_axes
 from planner.archive_door import connect, transaction
 from planner.archive_runs import (
     SUMMARISED,
@@ -170,16 +170,8 @@ class Archive:
         record = self.run(name)
         facts = {fact["name"]: fact["words"] or fact["value"] for fact in self.facts(record.run)}
         rejections = {row["reason"]: row["candidates"] for row in self.rejections(record.run)}
-        return Side(record, facts, rejections, self._keyed_front(record.run))
-
-    def _keyed_front(self, run: str) -> dict[str, Array]:
-        """The front with the design key of each of its plans, where the physical front has one."""
-        front, physical = self.front(run), self.physical(run)
-        if "design_key" in front or "design_key" not in physical or not front:
-            return front
-        keys = dict(zip(physical["plan"].tolist(), physical["design_key"].tolist(), strict=True))
-        found = [str(keys.get(plan, plan)) for plan in front["plan"].tolist()]
-        return {**front, "design_key": np.array(found)}
+        front = with_axes(self.front(record.run), self.physical(record.run))
+        return Side(record, facts, rejections, front)
 
     def _rows(self, place: str, run: str, order: str) -> list[dict[str, Any]]:
         """Rows of a narrow table that belong to a run."""

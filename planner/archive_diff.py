@@ -1,26 +1,30 @@
 """What differs between two runs: what went in, what was removed, and the fronts row by row.
 
-A plan of one run is the plan of another when its design key, site and way of acquiring agree;
-plan names are a run's own. Knows nothing of the file.
+A plan of one run is the plan of another when all axes that both runs wrote agree, and site and way
+of acquiring; plan names and design keys are a study's own. Knows nothing of the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from planner.archive_columns import Array, Columns
+from planner.archive_columns import Array, Columns, design_keys
 from planner.archive_runs import RunRecord
+from planner.axes import AXES
 
 SAME_FRAC = 1e-9
 """Numbers this near are one number: the order of a sum moves them by 1e-12."""
 
-NOT_METRICS = ("plan", "design_key", "status")
+NAMES = ("plan", "site", "acquire")
+NOT_METRICS = (*NAMES, "design_key", "status", *AXES)
 Pair = tuple[Any, Any]
-Key = tuple[str, ...]
+Row = tuple[str, ...]
+Front = dict[Row, tuple[Row, dict[str, Any]]]
+"""What a row is (in any run), to what its run calls it and its metrics."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,8 @@ class Difference:
     facts : fact name to its two values
     counts : enumerated, evaluated, fronts and the front hash
     rejections : reason to its two counts
-    only_left, only_right : keys of front rows that the other front does not have
-    changed : key of a front row to its metrics that differ
+    only_left, only_right : front rows the other front does not have: plan, site, acquire
+    changed : front row, named as in the left run, to its metrics that differ
     same : front rows that agree in every metric
     """
 
@@ -57,17 +61,22 @@ class Difference:
     facts: Mapping[str, Pair]
     counts: Mapping[str, Pair]
     rejections: Mapping[str, Pair]
-    only_left: Sequence[Key]
-    only_right: Sequence[Key]
-    changed: Mapping[Key, Mapping[str, Pair]]
+    only_left: Sequence[Row]
+    only_right: Sequence[Row]
+    changed: Mapping[Row, Mapping[str, Pair]]
     same: int
 
 
 def difference(left: Side, right: Side) -> Difference:
     """All that differs between two runs."""
     a, b = left.record, right.record
-    rows_a, rows_b = _by_key(left.front), _by_key(right.front)
-    both = {key: _changed(rows_a[key], rows_b[key]) for key in rows_a if key in rows_b}
+    axes = sorted(set(AXES) & set(left.front) & set(right.front))
+    rows_a, rows_b = _by_what(left.front, axes), _by_what(right.front, axes)
+    both = {
+        name: _changed(metrics, rows_b[key][1])
+        for key, (name, metrics) in rows_a.items()
+        if key in rows_b
+    }
     return Difference(
         left=a.run,
         right=b.run,
@@ -76,11 +85,21 @@ def difference(left: Side, right: Side) -> Difference:
         facts=_pairs(left.facts, right.facts),
         counts=_pairs(_counts(a), _counts(b)),
         rejections=_pairs(left.rejections, right.rejections),
-        only_left=[key for key in rows_a if key not in rows_b],
-        only_right=[key for key in rows_b if key not in rows_a],
-        changed={key: metrics for key, metrics in both.items() if metrics},
+        only_left=[name for key, (name, _) in rows_a.items() if key not in rows_b],
+        only_right=[name for key, (name, _) in rows_b.items() if key not in rows_a],
+        changed={name: metrics for name, metrics in both.items() if metrics},
         same=sum(not metrics for metrics in both.values()),
     )
+
+
+def with_axes(front: Columns, physical: Columns) -> dict[str, Array]:
+    """A front with the axes of its plans, as far as the physical front has written them."""
+    missing = [name for name in physical if name in AXES and name not in front]
+    if not front or not missing:
+        return dict(front)
+    rows = {plan: row for row, plan in enumerate(physical["plan"].tolist())}
+    found = np.array([rows[plan] for plan in front["plan"].tolist()], dtype=np.int64)
+    return {**front, **{name: physical[name][found] for name in missing}}
 
 
 def _pairs(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Pair]:
@@ -116,24 +135,21 @@ def _counts(record: RunRecord) -> dict[str, Any]:
     return {name: getattr(record.summary, name) for name in names} if record.summary else {}
 
 
-def _by_key(front: Columns) -> dict[Key, dict[str, Any]]:
-    """Every row of a front by what it is, whatever its run called it."""
-    lists = {name: _listed(values) for name, values in front.items()}
-    keys = [lists.get("design_key") or lists.get("plan") or []]
-    keys += [lists[name] for name in ("site", "acquire") if name in lists]
+def _by_what(front: Columns, axes: Sequence[str]) -> Front:
+    """Every row of a front by its axes, site and way of acquiring; by its plan without axes."""
+    lists = {name: np.ma.asanyarray(values).tolist() for name, values in front.items()}
+    plans = lists.get("plan", [])
+    whats = design_keys({axis: front[axis] for axis in axes}).tolist() if axes else plans
+    places = [name for name in NAMES[1:] if name in lists]
     metrics = [name for name in lists if name not in NOT_METRICS]
-    rows = (dict(zip(metrics, row, strict=True)) for row in _rows(lists[m] for m in metrics))
-    return dict(zip((tuple(map(str, key)) for key in _rows(keys)), rows, strict=True))
-
-
-def _rows(lists: Iterable[Sequence[Any]]) -> Iterable[tuple[Any, ...]]:
-    return zip(*lists, strict=True)
-
-
-def _listed(values: Array) -> list[Any]:
-    """Plain values, None where there is no number."""
-    listed: list[Any] = np.ma.asanyarray(values).tolist()
-    return listed
+    rows: Front = {}
+    for i, (what, plan) in enumerate(zip(whats, plans, strict=True)):
+        place = tuple(str(lists[name][i]) for name in places)
+        rows[(str(what), *place)] = (
+            (str(plan), *place),
+            {name: lists[name][i] for name in metrics},
+        )
+    return rows
 
 
 def _changed(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Pair]:

@@ -15,10 +15,10 @@ def summary(front, **rejected):
     return RunSummary(10, {"divides": 4}, 6, rejected, 1.0, 6.0, 3, front, f"hash{front}")
 
 
-def write(archive, began, plans, keys, usd, **rejected):
-    """A small run, finished: plans of given design keys, each at one site."""
+def write(archive, began, plans, devices, usd, **rejected):
+    """A small run, finished: plans of so many devices, each at one site."""
     run = archive.begin_run(began)
-    archive.append_physical(run, {"plan": plans, "design_key": np.array(keys, np.uint64)})
+    archive.append_physical(run, {"plan": plans, "devices": np.array(devices), "step_s": 1.0})
     archive.append_front(run, {"plan": plans, "site": "se", "usd": np.array(usd)})
     archive.finish_run(run, summary(len(plans), **rejected))
     return run
@@ -51,9 +51,9 @@ def test_a_difference_names_what_changed_and_what_followed(archive):
     assert found.study == {"axes.devices": ([8], [8, 16]), "limits.days": (None, 60)}
     assert found.rejections == {"memory": (2, 1), "days": (None, 3)}
     assert found.counts == {"front": (2, 3), "front_hash": ("hash2", "hash3")}
-    assert found.changed == {("7", "se"): {"usd": (1.0, 1.5)}}
-    assert found.only_left == [("8", "se")]
-    assert found.only_right == [("9", "se"), ("10", "se")]
+    assert found.changed == {("p0", "se"): {"usd": (1.0, 1.5)}}
+    assert found.only_left == [("p1", "se")]
+    assert found.only_right == [("p1", "se"), ("p2", "se")]
     assert found.same == 0
 
 
