@@ -22,12 +22,14 @@ from simkernel.reliability import spares
 class UnitShapes(Columns):
     """What is sold as one piece, a server or a rack; (m,).
 
-    `rails` are scale-out ports of a host, one switch plane each.
+    `rails` are scale-out ports of a host, one switch plane each. `usable_per_unit` devices of a
+    unit can work for the plan: fewer than it holds where groups do not fill a scale-up domain.
     """
 
     devices_per_unit: Floats
     hosts_per_unit: Floats
     rails: Floats
+    usable_per_unit: Floats
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def hardware_bill(
     """
     working = np.asarray(devices_working, float)
     per_unit = units.devices_per_unit
-    bought = np.ceil(working / per_unit)
+    bought = np.ceil(working / units.usable_per_unit)
     spare = _spare_units(working, bought, units, support)
     hosts = (bought + spare) * units.hosts_per_unit
     tiers = np.asarray(fabric_tiers(hosts, fabric.radix))

@@ -41,11 +41,11 @@ def column(value, rows=1):
 
 
 def servers(rows=1):
-    return UnitShapes(column(8, rows), column(1, rows), column(8, rows))
+    return UnitShapes(column(8, rows), column(1, rows), column(8, rows), column(8, rows))
 
 
 def racks(rows=1):
-    return UnitShapes(column(72, rows), column(18, rows), column(4, rows))
+    return UnitShapes(column(72, rows), column(18, rows), column(4, rows), column(72, rows))
 
 
 def fabric(rows=1, oversubscription=1.0):
@@ -499,3 +499,11 @@ def test_odd_terms_and_prices_are_asked_about_not_refused():
     assert any("building" in question for question in asked)
     assert any("-hour" in q for q in costing.price_questions(prices(rent_usd_per_device_hour=690)))
     assert costing.price_questions(prices(rent_usd_per_device_hour=0.95)) == ()
+
+
+def test_a_rack_whose_groups_work_64_of_72_is_bought_by_its_64():
+    """512 devices in groups of 64 take 8 racks and strand 64 devices; 7.1 racks do not exist."""
+    shapes = UnitShapes(column(72, 1), column(18, 1), column(4, 1), column(64, 1))
+    bought = hardware_bill(column(4096, 1), shapes, fabric(1), BARE)
+    assert bought.purchase_units.tolist() == [64]
+    assert bought.stranded_devices.tolist() == [64 * 8]
