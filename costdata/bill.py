@@ -312,6 +312,7 @@ def _reasons(columns: dict[str, Floats], emitted: dict[str, Floats]) -> dict[str
         "kgco2e_per_mtoken": "the study yields no tokens",
         "rent_usd": "no rent is known for the accelerator",
         "location_marginal": "no marginal intensity is known for the site",
+        "water_l": "no water use is known for the site or its power stations",
         "market": "no contract and no residual factor is known for the site",
     }
     every = {**columns, **emitted}

@@ -25,7 +25,13 @@ reserved, on_demand, spot: the rent covers everything; reserved is paid for unus
 CARBON = ("location_average", "location_marginal", "market")
 """Accountings; a study chooses one and a front never mixes them."""
 
-MAY_BE_UNKNOWN = ("grid_marginal_kgco2e_per_kwh", "market_kgco2e_per_kwh")
+MAY_BE_UNKNOWN = (
+    "grid_marginal_kgco2e_per_kwh",
+    "market_kgco2e_per_kwh",
+    "wue_onsite_l_per_kwh",
+    "wue_offsite_l_per_kwh",
+)
+"""Terms that may be NaN: what follows from them is NULL, with a reason."""
 
 
 @dataclass(frozen=True)

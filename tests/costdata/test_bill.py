@@ -23,6 +23,7 @@ from costdata.hardware_bill import (
 )
 from costdata.terms import (
     ACQUIRE,
+    MAY_BE_UNKNOWN,
     CostingTerms,
     refuse_bad_terms,
     term_questions,
@@ -428,6 +429,12 @@ class TestCarbonAccounting:
         clean = cost(H100_128, terms(market_kgco2e_per_kwh=0.0), accounting="market")
         assert clean.columns["operational_kgco2e"][0] == 0
 
+    def test_unknown_water_is_null_with_a_reason(self):
+        """A site without a figure would use no water."""
+        got = cost(H100_128, terms(wue_offsite_l_per_kwh=np.nan))
+        assert np.isnan(got.columns["water_l"][0])
+        assert "no water use is known" in got.reasons["water_l"]
+
     def test_an_unknown_accounting_is_named(self):
         """A misspelt accounting would fall back to the average."""
         with pytest.raises(UnknownName, match="location_average"):
@@ -439,7 +446,7 @@ class TestRefusals:
     def test_an_unknown_term_is_refused_by_name(self, name):
         """A missing tariff, life or intensity would be 0."""
         t = terms()
-        if name in ("acquire_code", "grid_marginal_kgco2e_per_kwh", "market_kgco2e_per_kwh"):
+        if name in ("acquire_code", *MAY_BE_UNKNOWN):
             return
         with pytest.raises(MissingFact, match=rf"{name} is not known for 1 of 1 sites"):
             refuse_bad_terms(replace(t, **{name: column(np.nan)}))
