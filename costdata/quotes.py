@@ -1,0 +1,434 @@
+"""Catalogue facts as the columns that costing reads: parts, prices, carbon of making, site terms.
+
+One row per chip or per site; rows are stacked and taken by code. Every stand-in is told in
+`notes`, and `facts` holds what a quote rests on. No cost is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from statistics import median
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from costdata.bill import EmbodiedFactors, Prices
+from costdata.catalog import Catalog
+from costdata.defaults import default
+from costdata.facts import Fact
+from costdata.network_build import TIERS_MOST
+from costdata.offers import Part
+from costdata.purchase import PurchaseUnit
+from costdata.sites import Site
+from costdata.terms import ACQUIRE, CARBON, CostingTerms
+from simkernel.columns import Codes, Floats, Masks
+from simkernel.errors import BadStudy, MissingFact, unknown
+from simkernel.hardware import Columns
+
+T = TypeVar("T", bound=Columns)
+
+LOW, TYPICAL, HIGH = range(3)
+"""Ends of a band, as `Band` has them."""
+
+RESIDUAL_YEARS = 3.0  # residual/after_36_months of facility.csv is a share after three years
+NETWORK_LIFE_YEARS = 5.0  # epoch.ai ai-datacenter-cost-breakdown: IT 5; networks serve 5 to 6
+STAFF_USD_PER_YEAR = 45_000.0  # gpu-tco@d8c6534 DEFAULTS: yearly cost of one operator; localise
+BUNDLE_PORTS = 8.0  # latent.space cluster sheet: cabling is sold per node of eight ports
+OPTICS_PER_LINK = 2.0  # a transceiver at each end
+STORAGE = "storage-nvl72-rack"
+STORAGE_PB = 2.0  # investing.com, Bernstein: 20,000 USD buy the 2 PB of a rack
+HOST_DEVICES = 8.0  # EcoLogits: the 5,700 kg host carries eight devices
+
+RENT_PLANS = {
+    "buy": ("reserved_3y", "reserved_1y", "on_demand"),
+    "lease": (),
+    "reserved": ("reserved_3y", "reserved_1y"),
+    "on_demand": ("on_demand",),
+    "spot": ("spot",),
+}
+"""Rents that answer an acquisition, best first; for "buy" the alternative to compare with."""
+
+
+@dataclass(frozen=True)
+class Quoted(Generic[T]):
+    """A table, what had to stand in, and the facts it rests on by name."""
+
+    table: T
+    notes: tuple[str, ...]
+    facts: Mapping[str, Fact]
+
+
+@dataclass(frozen=True)
+class RoomParts(Columns):
+    """What stands beside the servers, for host ports of one rate; (k,).
+
+    `radix`: switch ports at that rate. `port_links_usd` (k, 4): connectors and cables of one host
+    port with 0 to 3 switch layers. `link_w`: optics at both ends. Storage is bulk storage: a
+    parallel file system on flash costs 25 times as much.
+    """
+
+    radix: Floats
+    switch_usd: Floats
+    switch_w: Floats
+    port_links_usd: Floats
+    link_w: Floats
+    storage_usd_per_pb: Floats
+    head_node_usd: Floats
+
+
+@dataclass(frozen=True)
+class ChipPrices(Columns):
+    """What a chip's servers cost and rent for; (k,) [$], NaN where nothing is known."""
+
+    unit_usd: Floats
+    unit_is_estimate: Masks
+    rent_usd_per_device_hour: Floats
+
+
+def stacked(tables: Iterable[T]) -> T:
+    """Rows of several tables under each other."""
+    every = list(tables)
+    columns = {
+        f.name: np.concatenate([getattr(table, f.name) for table in every])
+        for f in fields(every[0])
+    }
+    return type(every[0])(**columns)
+
+
+def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) -> Quoted[RoomParts]:
+    """Switch, cabling and optics for host ports of some rate, storage and head nodes.
+
+    Parameters
+    ----------
+    port_bytes_per_s : one host port, one direction
+
+    Notes
+    -----
+    The slowest switch that is fast enough; a faster port is split, a slower one is bundled.
+    Cabling is priced per bit/s from the 400 Gb/s bundles.
+
+    Raises
+    ------
+    MissingFact : a switch or a bundle without a price
+    """
+    switch = _fitting(catalog, "switch", port_bytes_per_s)
+    optic = _fitting(catalog, "optic", port_bytes_per_s)
+    bundles = sorted(
+        (p for p in catalog.parts.values() if p.kind == "bundle"), key=lambda p: p.name
+    )
+    radix = switch.ports * _split(switch.port_bytes_per_s, port_bytes_per_s)
+    links = [0.0] + [
+        _usd(p, end) / BUNDLE_PORTS * port_bytes_per_s / p.port_bytes_per_s for p in bundles
+    ]
+    if len(links) != TIERS_MOST + 1:
+        raise MissingFact(f"cabling is priced for {len(bundles)} layers; wanted {TIERS_MOST}")
+    share = min(port_bytes_per_s / optic.port_bytes_per_s, 1.0)
+    storage = catalog.parts[STORAGE]
+    table = RoomParts(
+        radix=np.array([np.floor(radix)]),
+        switch_usd=np.array([_usd(switch, end)]),
+        switch_w=np.array([_w(switch, end)]),
+        port_links_usd=np.array([links]),
+        link_w=np.array([OPTICS_PER_LINK * _w(optic, end) * share]),
+        storage_usd_per_pb=np.array([_usd(storage, end) / STORAGE_PB]),
+        head_node_usd=np.array([default("head_node_usd")]),
+    )
+    facts = {
+        f"network.{part.name}.{key}": fact
+        for part in (switch, optic, *bundles, storage)
+        for key, fact in _figures(part.facts).items()
+    }
+    notes = f"network: {switch.title} as {radix:.0f} ports of {port_bytes_per_s * 8e-9:g} Gb/s"
+    return Quoted(table, (notes,), facts)
+
+
+def chip_prices(
+    catalog: Catalog,
+    accelerator: str,
+    acquire: str = "buy",
+    price_usd: Mapping[str, float] | None = None,
+    rent_usd_per_device_hour: float | None = None,
+    end: int = TYPICAL,
+) -> Quoted[ChipPrices]:
+    """What servers of a chip cost, and what the chip rents for.
+
+    Parameters
+    ----------
+    acquire : one of ACQUIRE; chooses which rents count
+    price_usd : the study's own prices: per device as bought, server included, by the chip's name;
+        of the whole by the server's name
+    rent_usd_per_device_hour : the study's own rent
+
+    Raises
+    ------
+    UnknownName : no such chip or acquisition
+    """
+    if acquire not in ACQUIRE:
+        raise unknown("acquisition", acquire, ACQUIRE)
+    name = catalog.accelerator_name(accelerator)
+    unit = catalog.purchase_unit(name)
+    usd, is_estimate, words = _unit_price(catalog, unit, price_usd or {}, end)
+    rent, rent_words = (
+        (rent_usd_per_device_hour, "rent: the study's own")
+        if rent_usd_per_device_hour is not None
+        else _rent(catalog, name, acquire)
+    )
+    table = ChipPrices(np.array([usd]), np.array([is_estimate]), np.array([rent]))
+    facts = {f"servers.{unit.name}.{key}": fact for key, fact in _figures(unit.facts).items()}
+    return Quoted(table, (f"{name}: {words}; {rent_words}",), facts)
+
+
+def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
+    """Prices of every row once its number of switch layers is known.
+
+    Parameters
+    ----------
+    chips, parts : (m,) or one row
+    tiers : (m,) of the hardware bill
+    """
+    code: Codes = tiers.astype(np.int64)
+    per_port = np.broadcast_to(parts.port_links_usd, (len(code), TIERS_MOST + 1))
+
+    def spread(value: Floats | float) -> Floats:
+        return np.broadcast_to(np.asarray(value, float), code.shape)
+
+    return Prices(
+        unit_usd=spread(chips.unit_usd),
+        unit_is_estimate=np.broadcast_to(chips.unit_is_estimate, code.shape),
+        switch_usd=spread(parts.switch_usd),
+        port_links_usd=np.take_along_axis(per_port, code[:, None], axis=1)[:, 0],
+        nic_usd=spread(0.0),  # servers and racks of servers.csv come with their network cards
+        storage_usd_per_pb=spread(parts.storage_usd_per_pb),
+        head_node_usd=spread(parts.head_node_usd),
+        rent_usd_per_device_hour=spread(chips.rent_usd_per_device_hour),
+    )
+
+
+def embodied_factors(
+    catalog: Catalog, accelerator: str, method: str = "pcf", end: int = TYPICAL
+) -> Quoted[EmbodiedFactors]:
+    """Carbon of making a device, its host and what stands beside, by one method.
+
+    Notes
+    -----
+    Hosts are of one published eight-device server, by devices; a switch or management server
+    counts as a plain rack server.
+
+    Raises
+    ------
+    UnknownName : no such chip or method
+    """
+    name = catalog.accelerator_name(accelerator)
+    made = catalog.embodied(name, method)
+    host, rack = (catalog.embodied_factor(f) for f in ("boavizta/server-8gpu", "ccf/server"))
+    devices = catalog.accelerator(name).devices_per_host
+    host_kgco2e = 0.0 if made.has_host_share else _end(host, end) * devices / HOST_DEVICES
+    table = EmbodiedFactors(
+        np.array([made.kgco2e[end]]), np.array([host_kgco2e]), np.array([_end(rack, end)])
+    )
+    facts = {f"embodied.{key}": fact for key, fact in made.facts.items()}
+    facts |= {"embodied.boavizta/server-8gpu": host, "embodied.ccf/server": rack}
+    return Quoted(table, (f"{name}: {made.basis}",), facts)
+
+
+def site_terms(
+    catalog: Catalog,
+    sites: Sequence[str],
+    own: Mapping[str, float] | None = None,
+    acquire: str = "buy",
+    accounting: str = "location_average",
+    end: int = TYPICAL,
+) -> Quoted[CostingTerms]:
+    """Terms of each site, in the order given; the study's own figures go before the catalogue's.
+
+    Parameters
+    ----------
+    own : field of CostingTerms to a number for all sites; also `life_years` (IT, network and
+        carbon) and `grid_kgco2e_per_kwh` (of the accounting chosen)
+    end : end of the band of price and PUE
+
+    Notes
+    -----
+    Without a figure of its own a study has no demand charge, no carbon price, no contract and is
+    colocated. The residual falls by the same share every year.
+
+    Raises
+    ------
+    UnknownName : no such site, acquisition or accounting
+    BadStudy : a figure that is no term of costing
+    """
+    for kind, given, known in (
+        ("acquisition", acquire, ACQUIRE),
+        ("accounting", accounting, CARBON),
+    ):
+        if given not in known:
+            raise unknown(kind, given, known)
+    chosen = _own_terms(own or {}, accounting)
+    general, facts = _general(catalog, chosen)
+    rows, notes = [], []
+    for name in sites:
+        site = catalog.site(name)
+        colo = catalog.facility("colo", "us_primary" if site.country == "USA" else "global")
+        row = {**general, **_of_site(site, end), "colo_usd_per_kw_month": _value(colo), **chosen}
+        if chosen.get("facility_usd_per_w") and "colo_usd_per_kw_month" not in chosen:
+            row["colo_usd_per_kw_month"] = 0.0
+        rows.append({**row, "acquire_code": ACQUIRE.index(acquire)})
+        facts |= {f"regions.{site.name}.{key}": fact for key, fact in _figures(site.facts).items()}
+        facts[f"facility.colo.{site.country}"] = colo
+        notes += [f"{site.name}: {words}" for words in site.basis]
+    columns = {
+        f.name: np.array([row[f.name] for row in rows], int if f.name.endswith("code") else float)
+        for f in fields(CostingTerms)
+    }
+    return Quoted(CostingTerms(**columns), tuple(notes), facts)
+
+
+def _own_terms(own: Mapping[str, float], accounting: str) -> dict[str, float]:
+    """The study's figures by field."""
+    lives = ("it_life_years", "network_life_years", "embodied_life_years")
+    factor = dict(
+        zip(
+            CARBON,
+            (
+                "grid_average_kgco2e_per_kwh",
+                "grid_marginal_kgco2e_per_kwh",
+                "market_kgco2e_per_kwh",
+            ),
+            strict=True,
+        )
+    )[accounting]
+    spread = {"life_years": lives, "grid_kgco2e_per_kwh": (factor,)}
+    known = {f.name for f in fields(CostingTerms)} - {"acquire_code"}
+    strange = [name for name in own if name not in known and name not in spread]
+    if strange:
+        raise BadStudy(
+            *(f"{name} is no term of costing; known: {sorted(known)}" for name in strange)
+        )
+    several = {field: own[name] for name in spread if name in own for field in spread[name]}
+    return {**several, **{name: value for name, value in own.items() if name in known}}
+
+
+def _general(
+    catalog: Catalog, own: Mapping[str, float]
+) -> tuple[dict[str, float], dict[str, Fact]]:
+    """Terms that are the same everywhere, and the facts they come from."""
+    facts = {
+        f"facility.{kind}.{item}": catalog.facility(kind, item)
+        for kind, item in (
+            ("wacc", "default"),
+            ("life", "it"),
+            ("life", "facility"),
+            ("residual", "after_36_months"),
+            ("maintenance", "annual"),
+            ("staff", "small_fleet"),
+        )
+    }
+    wacc, it_life, hall_life, residual, upkeep, people = map(_value, facts.values())
+    life = own.get("it_life_years", it_life)
+    return {
+        "wacc_frac": wacc,
+        "it_life_years": life,
+        "network_life_years": NETWORK_LIFE_YEARS,
+        "facility_life_years": hall_life,
+        "residual_frac": residual ** (life / RESIDUAL_YEARS),
+        "maintenance_frac": upkeep,
+        "demand_usd_per_kw_month": 0.0,
+        "minimum_billing_frac": 0.0,
+        "facility_usd_per_w": 0.0,
+        "staff_usd_per_year": people * STAFF_USD_PER_YEAR,
+        "market_kgco2e_per_kwh": np.nan,
+        "carbon_usd_per_t": 0.0,
+        "utilisation_frac": 1.0,
+        "embodied_life_years": life,
+        "facility_kgco2e_per_w": 0.0,
+        "headroom_frac": default("provision_headroom_frac"),
+    }, facts
+
+
+def _of_site(site: Site, end: int) -> dict[str, float]:
+    def known(value: float | None) -> float:
+        return np.nan if value is None else value
+
+    return {
+        "usd_per_kwh": site.usd_per_kwh[end],
+        "pue": site.pue[end],
+        "grid_average_kgco2e_per_kwh": site.grid_average_kgco2e_per_kwh,
+        "grid_marginal_kgco2e_per_kwh": known(site.grid_marginal_kgco2e_per_kwh),
+        "wue_onsite_l_per_kwh": known(site.wue_onsite_l_per_kwh),
+        "wue_offsite_l_per_kwh": known(site.wue_offsite_l_per_kwh),
+    }
+
+
+def _unit_price(
+    catalog: Catalog, unit: PurchaseUnit, own: Mapping[str, float], end: int
+) -> tuple[float, bool, str]:
+    """Price of the whole, whether it is an estimate, and where it comes from."""
+    if unit.name in own:
+        return own[unit.name], False, f"price: the study's own for a {unit.name}"
+    by_chip = {catalog.resolve("accelerator", name): usd for name, usd in own.items()}
+    if unit.accelerator in by_chip:
+        return (
+            by_chip[unit.accelerator] * unit.devices,
+            False,
+            "price: the study's own, per device",
+        )
+    if unit.price_usd is None:
+        return np.nan, False, unit.basis
+    return unit.price_usd[end], unit.is_estimate, unit.basis
+
+
+def _rent(catalog: Catalog, name: str, acquire: str) -> tuple[float, str]:
+    """Median of the known rents on the first plan that has any; NaN where none is known."""
+    for plan in RENT_PLANS[acquire]:
+        found = catalog.rent(name, plan)
+        if found:
+            usd = median(rent.usd_per_device_hour for rent in found)
+            return usd, f"rent: median of {len(found)} {plan} prices"
+    return np.nan, "rent: none is known"
+
+
+def _fitting(catalog: Catalog, kind: str, port_bytes_per_s: float) -> Part:
+    """The slowest part of a kind that carries the rate, else the fastest there is."""
+    parts = [p for p in catalog.parts.values() if p.kind == kind and p.price_usd and p.power_w]
+    if not parts:
+        raise MissingFact(f"no {kind} with price and power is in network.csv; add one")
+    enough = [p for p in parts if p.port_bytes_per_s >= port_bytes_per_s]
+    if enough:
+        return min(enough, key=lambda p: p.port_bytes_per_s)
+    return max(parts, key=lambda p: p.port_bytes_per_s)
+
+
+def _split(port_bytes_per_s: float, wanted_bytes_per_s: float) -> float:
+    """Ports of the wanted rate in one port: whole splits of a faster, a share of a slower one."""
+    ratio = port_bytes_per_s / wanted_bytes_per_s
+    return float(np.floor(ratio)) if ratio >= 1 else 1.0 / float(np.ceil(1.0 / ratio))
+
+
+def _usd(part: Part, end: int) -> float:
+    if part.price_usd is None:
+        raise MissingFact(f"{part.name} has no price in network.csv; add it with its source")
+    return part.price_usd[end]
+
+
+def _w(part: Part, end: int) -> float:
+    if part.power_w is None:
+        raise MissingFact(f"{part.name} has no power in network.csv; add it with its source")
+    return part.power_w[end]
+
+
+def _figures(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Facts that are quantities, not words."""
+    return {key: fact for key, fact in facts.items() if fact.unit}
+
+
+def _value(fact: Fact) -> float:
+    if not isinstance(fact.value, int | float):
+        raise MissingFact(f"{fact.value!r} of {fact.source} is no number; give one")
+    return float(fact.value)
+
+
+def _end(fact: Fact, end: int) -> float:
+    typical = _value(fact)
+    found = (fact.low, typical, fact.high)[end]
+    return typical if found is None else found
