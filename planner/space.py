@@ -77,6 +77,11 @@ class Space:
         return _product(len(self.levels[name]) for name in self.plan_axes)
 
     @property
+    def key_count(self) -> int:
+        """Design keys are below this; above `enumerated` where bills are no full product."""
+        return _product(len(self.levels[name]) for name in self.axes)
+
+    @property
     def enumerated(self) -> int:
         """Combinations of all axes: bills times plans."""
         return len(self.bill_codes) * self.plans_per_bill

@@ -1,0 +1,186 @@
+"""The command `planner`: reads the words, calls one function, prints; nothing is computed here.
+
+With --json one JSON document goes to stdout and nothing else; progress and warnings go to stderr.
+Heavy rooms are imported inside the commands, so that --help answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from planner import cli_catalog
+from simkernel.errors import PlanError
+
+app = typer.Typer(
+    name="planner",
+    help="Plan AI clusters: from a study file to a Pareto front of time, money and carbon.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(cli_catalog.app, name="catalog")
+
+StudyFile = Annotated[str, typer.Argument(help="a study file (TOML)", metavar="STUDY")]
+RunName = Annotated[str, typer.Argument(help='a run: its id, number, or "last"', metavar="RUN")]
+PlanName = Annotated[
+    str, typer.Argument(help="a plan of the run, or 1 for the first", metavar="PLAN")
+]
+Database = Annotated[Path, typer.Option("--db", help="the DuckDB file", metavar="FILE")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="AXIS=VALUE, or TABLE.KEY=VALUE; may be repeated", metavar="SETTING"
+    ),
+]
+DATABASE = Path("planner.duckdb")
+
+NOTHING_FEASIBLE = 1
+
+
+def exits_by_contract(command: Callable[..., int | None]) -> Callable[..., None]:
+    """The command with our errors told on stderr and left with the exit codes of the contract."""
+
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except PlanError as error:
+            for fault in error.faults:
+                typer.echo(f"error: {fault}", err=True)
+            raise typer.Exit(error.exit_code) from error
+        raise typer.Exit(code or 0)
+
+    return wrapped
+
+
+@app.command()
+@exits_by_contract
+def run(
+    study: StudyFile,
+    db: Database = DATABASE,
+    seed: Annotated[int | None, typer.Option(help="replaces the study's seed")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="stop after N candidates, or after SECONDSs (e.g. 60s)")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="processes; one per core by default")] = None,
+    engine: Annotated[str, typer.Option(help='"local"')] = "local",
+    settings: Settings = None,
+    as_json: Json = False,
+) -> int:
+    """Sweep a study, keep its front in the database, print it."""
+    from planner import commands, tables_text
+
+    _only_local(engine)
+    given = [*(settings or []), *([f"study.seed={seed}"] if seed is not None else [])]
+    document = commands.run(study, db, given, budget, workers, is_quiet=as_json)
+    _show(document, as_json, tables_text.run_text)
+    return 0 if document["front"] else NOTHING_FEASIBLE
+
+
+@app.command()
+@exits_by_contract
+def runs(db: Database = DATABASE, as_json: Json = False) -> int:
+    """List the runs in the database."""
+    from planner import commands, tables_text
+
+    _show(commands.runs(db), as_json, tables_text.runs_text)
+    return 0
+
+
+@app.command()
+@exits_by_contract
+def show(
+    name: Annotated[str, typer.Argument(help="a run, or a study file", metavar="RUN")],
+    db: Database = DATABASE,
+    as_json: Json = False,
+) -> int:
+    """Show a run: its front and what each limit removed; or a study file with its defaults."""
+    from planner import commands, tables_text
+
+    if name.endswith(".toml"):
+        _show(commands.show_study(name), as_json, tables_text.study_text)
+    else:
+        _show(commands.show(db, name), as_json, tables_text.run_text)
+    return 0
+
+
+@app.command()
+@exits_by_contract
+def explain(name: RunName, plan: PlanName, db: Database = DATABASE, as_json: Json = False) -> int:
+    """What a plan is made of, what binds it, and what one change on each axis would do."""
+    from planner import commands, tables_text
+
+    _show(commands.explain(db, name, plan), as_json, tables_text.explain_text)
+    return 0
+
+
+@app.command()
+@exits_by_contract
+def evaluate(study: StudyFile, settings: Settings = None, as_json: Json = False) -> int:
+    """Evaluate one candidate of a study: metrics, ledgers, violations, nearest feasible change."""
+    from planner import commands, tables_text
+
+    document = commands.evaluate(study, settings or [])
+    _show(document, as_json, tables_text.evaluate_text)
+    return 0 if document["feasible"] else NOTHING_FEASIBLE
+
+
+@app.command()
+@exits_by_contract
+def diff(first: RunName, second: RunName, db: Database = DATABASE, as_json: Json = False) -> int:
+    """What went in and what came out differently in two runs."""
+    from planner import commands, tables_text
+
+    _show(commands.diff(db, first, second), as_json, tables_text.diff_text)
+    return 0
+
+
+@app.command()
+@exits_by_contract
+def stop(name: RunName, db: Database = DATABASE) -> int:
+    """Ask a running run to end and keep what it has."""
+    from planner import commands
+
+    commands.stop(db, name)
+    typer.echo(f"{name} was asked to stop; it keeps what is done", err=True)
+    return 0
+
+
+def _only_local(engine: str) -> None:
+    from simkernel.errors import BadStudy
+
+    if engine != "local":
+        raise BadStudy(f'--engine {engine}: not in this version; wanted "local"')
+
+
+def _show(document: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]], str]) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+    else:
+        typer.echo(text(document))
+
+
+def main() -> None:
+    """Entry point; a fault of ours prints its name and leaves with 4."""
+    try:
+        app()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except Exception as error:  # the border: whatever is left is our fault, and says so
+        typer.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+        typer.echo(
+            "please report it with the study file; set PLANNER_TRACE=1 to see where", err=True
+        )
+        import os
+
+        if os.environ.get("PLANNER_TRACE"):
+            raise
+        sys.exit(4)

@@ -1,0 +1,211 @@
+"""What each command answers, as one plain document; the same for the terminal, JSON and Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planner.archive import Archive
+from planner.archive_runs import RunRecord
+from planner.engine import catalogue_names, prepare
+from planner.explain import Explained, explain_plan, nearest_change, one_change, plain
+from planner.plan_keys import plan_key
+from planner.single import single
+from planner.study import Study, read_study, study_document
+from planner.study_set import with_settings
+from simkernel.errors import BadStudy, UnknownName
+
+
+def run(
+    path: str,
+    db: Path,
+    settings: Sequence[str] = (),
+    budget: str | None = None,
+    workers: int | None = None,
+    *,
+    is_quiet: bool = False,
+) -> dict[str, Any]:
+    """Sweep a study into the database; the document of `run --json`."""
+    from planner.progress import shown_progress
+    from planner.run import run_study
+
+    limit = _budget(budget)
+    engine = prepare(_study(path, settings))
+    with shown_progress(is_quiet) as progress:
+        done = run_study(engine, Archive(db), workers, progress, limit)
+    return show(db, done.run)
+
+
+def runs(db: Path) -> dict[str, Any]:
+    """All runs of a database, newest last."""
+    from datetime import UTC, datetime
+
+    now = datetime.now(UTC).replace(tzinfo=None)
+    return {
+        "runs": [
+            {
+                "run": record.run,
+                "study": record.start.study,
+                "state": record.state(now),
+                "started": record.started.isoformat(timespec="seconds"),
+                **_counts(record),
+            }
+            for record in Archive(db).runs()
+        ]
+    }
+
+
+def show(db: Path, name: str) -> dict[str, Any]:
+    """One run: its front and what each rule and limit removed."""
+    archive = Archive(db)
+    record = archive.run(name)
+    front = archive.front(record.run)
+    rows = len(front["plan"]) if "plan" in front else 0
+    shown = [n for n in front if "[" not in n and n not in ("run", "key", "status")]
+    summary = record.summary
+    return {
+        "run": record.run,
+        "study": record.start.study,
+        "candidates": {
+            "enumerated": summary.enumerated if summary else None,
+            "masked": dict(summary.masked) if summary else {},
+            "evaluated": summary.evaluated if summary else None,
+        },
+        "physical_front": summary.physical_front if summary else None,
+        "front": [{n: _cell(front[n][i]) for n in shown} for i in range(rows)],
+        "rejected": dict(summary.rejected) if summary else {},
+        "nearest": dict(summary.nearest) if summary else {},
+        "notes": dict(summary.notes) if summary else {},
+        "objectives": record.start.resolved["objectives"],
+        "seconds": summary.seconds if summary else None,
+        "evaluated_per_s_per_core": summary.evaluated_per_s_per_core if summary else None,
+        "front_hash": summary.front_hash if summary else None,
+    }
+
+
+def show_study(path: str) -> dict[str, Any]:
+    """A study file with every default written out, and the size of its space."""
+    study = _study(path, ())
+    document = study_document(study)
+    if study.kind == "train":
+        space = prepare(study).space
+        document["space"] = {"enumerated": space.enumerated, "bills": len(space.bill_codes)}
+    return document
+
+
+def explain(db: Path, name: str, plan: str) -> dict[str, Any]:
+    """One stored plan: ledgers, what binds, one change on each axis, napkin check."""
+    archive = Archive(db)
+    record = archive.run(name)
+    front = archive.front(record.run)
+    site = _site_of(front, plan)
+    wanted = str(front["plan"][int(plan) - 1]) if plan.isdigit() and "plan" in front else plan
+    settings = [f"costing.site={site}"] if site else []
+    engine = prepare(with_settings(_study_of(record), settings, catalogue_names()))
+    key = plan_key(wanted)
+    if key >= engine.space.key_count:
+        raise UnknownName(
+            f"plan {wanted} is not of run {record.run}; see planner show {record.run}"
+        )
+    return {
+        "run": record.run,
+        **_explained(explain_plan(engine, key)),
+        "one_change": one_change(engine, key),
+    }
+
+
+def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:
+    """One candidate of a study; the document of `evaluate --json`."""
+    found = single(_study(path, settings))
+    explained = explain_plan(found.engine, found.key)
+    nearest = {} if explained.is_feasible else nearest_change(found.engine, found.key)
+    return {
+        "feasible": explained.is_feasible,
+        "violations": explained.violations,
+        "nearest": nearest,
+        "taken": dict(found.taken),
+        **_explained(explained),
+    }
+
+
+def diff(db: Path, first: str, second: str) -> dict[str, Any]:
+    """What went in and came out differently."""
+    return asdict(Archive(db).diff(first, second))
+
+
+def stop(db: Path, name: str) -> None:
+    """Ask a run to end."""
+    archive = Archive(db)
+    archive.tell(archive.run(name).run, "stop_asked", {})
+
+
+def _study(path: str, settings: Sequence[str]) -> Study:
+    names = catalogue_names()
+    study = read_study(path, names)
+    return with_settings(study, settings, names) if settings else study
+
+
+def _study_of(record: RunRecord) -> Study:
+    """The study of a stored run, as it was resolved then."""
+    import json
+
+    from planner.study import study_from_json
+
+    document = {**record.start.resolved, "text": record.start.study_text}
+    return study_from_json(json.dumps(document))
+
+
+def _budget(text: str | None) -> Any:
+    """A limit on candidates ("100000") or on seconds ("60s")."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)(s?)", text)
+    if not match:
+        raise BadStudy(f"--budget {text}: wanted candidates or seconds, e.g. 1000000 or 60s")
+    amount, is_time = int(match[1]), bool(match[2])
+    return lambda evaluated, seconds: (seconds if is_time else evaluated) >= amount
+
+
+def _explained(found: Explained) -> dict[str, Any]:
+    return {
+        "plan": found.plan,
+        "axes": found.axes,
+        "metrics": found.metrics,
+        "ledgers": found.ledgers,
+        "binds": found.binds,
+        "traffic": found.traffic,
+        "napkin": found.napkin,
+        "facts_used": found.facts_used,
+        "unverified_facts": found.unverified,
+    }
+
+
+def _site_of(front: Mapping[str, Any], plan: str) -> str:
+    """The site a plan stands at on the front, the first if at several; "" if on none."""
+    if "plan" not in front:
+        return ""
+    if plan.isdigit() and 0 < int(plan) <= len(front["plan"]):
+        return str(front["site"][int(plan) - 1])
+    at = np.flatnonzero(np.asarray(front["plan"]) == plan)
+    return str(front["site"][at[0]]) if len(at) else ""
+
+
+def _counts(record: RunRecord) -> dict[str, Any]:
+    summary = record.summary
+    if summary is None:
+        return {"evaluated": None, "physical_front": None, "front": None, "front_hash": None}
+    return {
+        "evaluated": summary.evaluated,
+        "physical_front": summary.physical_front,
+        "front": summary.front,
+        "front_hash": summary.front_hash,
+    }
+
+
+def _cell(value: Any) -> Any:
+    return None if np.ma.is_masked(value) else plain(value)

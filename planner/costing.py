@@ -1,0 +1,165 @@
+"""Money, carbon and water over a physical front: a second pass that simulates nothing.
+
+Every plan is put at every site of the study; limits and objectives that need a price are applied
+here. Re-costing a stored run calls the same function with another [costing] table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costdata.bill import EmbodiedFactors, PlanRun, Prices, missing_price, plan_costs
+from costdata.catalog import Catalog
+from costdata.hardware_bill import HardwareBill
+from costdata.quotes import chip_prices, embodied_factors, prices, site_terms, stacked
+from costdata.terms import CostingTerms, refuse_bad_terms, yearly_shares
+from planner.bands import with_bands
+from planner.metrics import find_metric, is_at_least
+from planner.pareto import nondominated
+from planner.purchase import bill_of, rows_of, shelf_of
+from planner.study import Study
+from planner.study_parts import Costing
+from simkernel.columns import Floats, Masks
+from simkernel.ledger import Ledger
+
+HOURS_PER_DAY = 24.0
+OWN_TERMS = (
+    "wacc_frac", "usd_per_kwh", "demand_usd_per_kw_month", "pue", "grid_kgco2e_per_kwh",
+    "life_years", "residual_frac", "maintenance_frac", "utilisation_frac", "carbon_usd_per_t",
+)  # fmt: skip
+"""Keys of [costing] that take the place of the catalogue's figure."""
+
+
+@dataclass(frozen=True)
+class Costed:
+    """Plans at sites.
+
+    Parameters
+    ----------
+    columns : axes, metrics (with bands), "site", "acquire" of every plan at every site, (m,)
+    ledgers : "capex_usd", "usd_per_year", "usd", "embodied_kgco2e"
+    is_front : rows on the Pareto front
+    rejected : limit to rows it removed; "missing_fact" for plans nobody sells
+    reasons : why a metric is NULL where it is
+    """
+
+    columns: dict[str, Any]
+    ledgers: dict[str, Ledger]
+    is_front: Masks
+    rejected: dict[str, int]
+    reasons: dict[str, str]
+
+
+def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
+    """Cost, carbon and water of every plan at every site, and the front among them.
+
+    Parameters
+    ----------
+    plans : columns of a physical front: axes by value, physical metrics, "used_per_domain"; (n,)
+
+    Raises
+    ------
+    MissingFact : a term of a site is not known and not given
+    BadStudy : a term that cannot mean anything
+    """
+    sites = study.costing.site
+    plan_rows = np.repeat(np.arange(len(plans["devices"])), len(sites))
+    site_rows = np.tile(np.arange(len(sites)), len(plans["devices"]))
+    rows = {name: np.asarray(column)[plan_rows] for name, column in plans.items()}
+    terms_table = terms_of(study.costing, catalog)
+    bill, quoted, made = _quoted(study.costing, catalog, rows)
+    lacking = missing_price(quoted, terms_table.take(site_rows))
+    is_priced = ~np.any(np.stack(list(lacking.values())), axis=0)
+    kept = np.flatnonzero(is_priced)
+    rejected = {"missing_fact": int((~is_priced).sum())}
+    rows = {name: column[kept] for name, column in rows.items()}
+    costs = plan_costs(
+        bill.take(kept),
+        _run(study, rows),
+        quoted.take(kept),
+        made.take(kept),
+        terms_table.take(site_rows[kept]),
+        yearly_shares(terms_table).take(site_rows[kept]),
+        study.costing.carbon,
+    )
+    sites_of = np.array(sites, dtype=object)[site_rows[kept]]
+    acquire = np.full(len(kept), study.costing.acquire, dtype=object)
+    columns = {**rows, **costs.columns, "site": sites_of, "acquire": acquire}
+    columns["unverified_facts"] = _unverified(catalog, columns)
+    columns = with_bands(study.kind, columns)
+    is_allowed = np.ones(len(kept), dtype=bool)
+    for name, bound in study.limits.items():
+        broken = (columns[name] < bound) if is_at_least(name) else ~(columns[name] <= bound)
+        if find_metric(name).stage == "costing" or name.endswith(("_low", "_high")):
+            rejected[name] = int(broken.sum())
+        is_allowed &= ~broken
+    ledgers = {ledger.name: ledger for ledger in costs.ledgers()}
+    front = front_of(study, columns, is_allowed)
+    return Costed(columns, ledgers, front, rejected, dict(costs.reasons))
+
+
+def front_of(study: Study, columns: Mapping[str, Any], is_allowed: Masks) -> Masks:
+    """Rows that no allowed row beats in the study's objectives."""
+    wanted = [np.asarray(columns[name], float) for name in study.objectives.minimise]
+    wanted += [-np.asarray(columns[name], float) for name in study.objectives.maximise]
+    allowed = np.flatnonzero(is_allowed & np.all(np.isfinite(np.stack(wanted)), axis=0))
+    mask = np.zeros(len(is_allowed), dtype=bool)
+    if len(allowed):
+        points = np.stack(wanted, axis=1)[allowed]
+        mask[allowed[nondominated(points)]] = True
+    return mask
+
+
+def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
+    """Terms of every site of the study: its own figures, else the catalogue's.
+
+    Raises
+    ------
+    MissingFact, BadStudy : as `terms.refuse_bad_terms`
+    """
+    own = {name: getattr(costing, name) for name in OWN_TERMS}
+    own = {name: float(value) for name, value in own.items() if value is not None}
+    terms = site_terms(catalog, costing.site, own, costing.acquire, costing.carbon).table
+    refuse_bad_terms(terms)
+    return terms
+
+
+def _quoted(
+    costing: Costing, catalog: Catalog, plans: Mapping[str, Any]
+) -> tuple[HardwareBill, Prices, EmbodiedFactors]:
+    """Counts, prices and carbon of making of every row."""
+    names = [str(name) for name in np.unique(np.asarray(plans["accelerator"], dtype=str))]
+    shelf = shelf_of(catalog, names)
+    rows = rows_of(shelf, plans)
+    bill, code = bill_of(shelf, rows), rows.accelerator
+    chips = stacked(
+        chip_prices(catalog, name, costing.acquire, costing.price_usd).table for name in names
+    )
+    made = stacked(embodied_factors(catalog, name, costing.embodied).table for name in names)
+    return bill, prices(chips.take(code), shelf.parts.take(code), bill.tiers), made.take(code)
+
+
+def _run(study: Study, rows: Mapping[str, Any]) -> PlanRun:
+    return PlanRun(
+        it_mean_w=rows["it_mean_w"],
+        it_peak_w=rows["it_peak_w"],
+        hours=rows["days"] * HOURS_PER_DAY,
+        tokens=np.full(len(rows["days"]), study.training.tokens),
+    )
+
+
+def _unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
+    """Facts each row rests on that nobody has checked in their source; (m,)."""
+    chips = {name: _count(catalog.facts_for(name)) for name in np.unique(columns["accelerator"])}
+    sites = {name: _count(catalog.facts_for_site(name)) for name in np.unique(columns["site"])}
+    return np.array(
+        [chips[a] + sites[s] for a, s in zip(columns["accelerator"], columns["site"], strict=True)]
+    )
+
+
+def _count(facts: Mapping[str, Any]) -> float:
+    return float(sum(not fact.verified for fact in facts.values()))

@@ -1,0 +1,203 @@
+"""A study made ready to evaluate: model, job, chips and space, looked up once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from costdata import catalog as catalogue
+from costdata.catalog import Catalog
+from costdata.configs import model_names, read_model
+from costdata.defaults import default
+from costdata.support import KERNELS
+from planner.axes import ALL
+from planner.purchase import Shelf, shelf_of
+from planner.rules import ChipSizes, model_counts
+from planner.space import Space, make_space
+from planner.study import Names, Study
+from simkernel.columns import Floats
+from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
+from simkernel.hardware import PRECISIONS, Chips
+from simkernel.memory import Reserve
+from simkernel.models import Model, training_flop_per_token
+from simkernel.workload import TrainingJob
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What every candidate of a study shares.
+
+    Parameters
+    ----------
+    study, catalog, model, job : as read
+    space : all candidates, over the chips that can be evaluated
+    missing : chips left out because a fact is missing, with the fact
+    reserve : memory that no tensor of a plan owns
+    """
+
+    study: Study
+    catalog: Catalog
+    model: Model
+    job: TrainingJob
+    space: Space
+    missing: Mapping[str, str]
+    reserve: Reserve
+
+    @cached_property
+    def flop_per_token(self) -> float:
+        """Useful work of one trained token: without the input embedding, causal attention half.
+
+        A pin of the study takes its place.
+        """
+        pinned = self.study.pin.get("model_flop_per_token")
+        tokens = float(self.job.tokens_per_sequence)
+        return float(pinned or training_flop_per_token(self.model, tokens).total)
+
+    @cached_property
+    def kernels(self) -> tuple[str, ...]:
+        """Kernels the model needs a chip to have."""
+        return kernels_of(self.model)
+
+    def chip(self, name: str) -> Chips:
+        """One chip as a table of one row."""
+        return self._chips[name]
+
+    def shelf(self, name: str) -> Shelf:
+        """What is sold around one chip."""
+        return self._shelves[name]
+
+    def unsupported(self, name: str) -> Floats:
+        """Kernels of the model that a chip lacks, for each precision; (len(PRECISIONS),)."""
+        return self._unsupported[name]
+
+    @cached_property
+    def _shelves(self) -> dict[str, Shelf]:
+        return {name: shelf_of(self.catalog, [name]) for name in self.space.chips}
+
+    @cached_property
+    def _unsupported(self) -> dict[str, Floats]:
+        names = list(self.space.chips)
+        mask = self.catalog.support_mask(names)
+        needed = [KERNELS.index(kernel) for kernel in self.kernels]
+        lacking = (~mask[:, :, needed]).sum(axis=2) * 1.0
+        return dict(zip(names, lacking, strict=True))
+
+    @cached_property
+    def _chips(self) -> dict[str, Chips]:
+        names = list(self.space.chips)
+        table = self.catalog.chips(names)
+        return {name: table.take(np.array([i])) for i, name in enumerate(names)}
+
+
+def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
+    """The engine of a training study.
+
+    Raises
+    ------
+    BadStudy : a kind of study this version cannot evaluate
+    MissingFact : no chip of the study can be evaluated
+    """
+    if study.kind != "train":
+        raise BadStudy(
+            f"study.kind = {study.kind!r} is read and checked but not evaluated in this version; "
+            'wanted kind = "train"'
+        )
+    catalog = catalog or catalogue.load()
+    work = study.training
+    model = read_model(work.model)
+    named = study.axes["accelerator"]
+    names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
+    sizes, missing = _sizes(catalog, names)
+    if not sizes:
+        raise MissingFact(*(f"{name}: {why}" for name, why in missing.items()))
+    chosen = _with_accelerators(study, tuple(sizes))
+    job = TrainingJob(
+        tokens=work.tokens,
+        tokens_per_sequence=work.tokens_per_sequence,
+        max_global_batch_tokens=work.max_global_batch_tokens,
+        is_attention_fused=work.attention == "flash",
+        has_draft_layers=work.mtp,
+    )
+    return Engine(
+        study=study,
+        catalog=catalog,
+        model=model,
+        job=job,
+        space=make_space(chosen, model_counts(model, work), sizes),
+        missing=MappingProxyType(missing),
+        reserve=Reserve(default("framework_bytes"), default("fragmentation_frac")),
+    )
+
+
+def catalogue_names(catalog: Catalog | None = None) -> Names:
+    """How a study's names are looked up: accelerators, sites and models."""
+    catalog = catalog or catalogue.load()
+    return Names(catalog.accelerator_name, catalog.site_name, _model_name)
+
+
+def kernels_of(model: Model) -> tuple[str, ...]:
+    """Kernels a chip needs for a model, as the support matrix names them."""
+    found = set()
+    for kind in model.kinds:
+        for core in kind.cores:
+            found.add({"softmax": "gqa", "mla": "mla", "state": "state"}[core.kind])
+            if core.window:
+                found.add("window")
+        if kind.mlp == "moe":
+            found.add("moe")
+    return tuple(sorted(found))
+
+
+def _sizes(
+    catalog: Catalog, names: tuple[str, ...]
+) -> tuple[dict[str, ChipSizes], dict[str, str]]:
+    """Sizes of the chips that have all facts the physics needs, and what the others lack."""
+    sizes: dict[str, ChipSizes] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        facts = catalog.accelerator(name)
+        try:
+            lacking = _lacking(catalog.chips([name]))
+        except PlanError as error:
+            lacking = str(error)
+        if lacking or not facts.domain_options:
+            missing[name] = lacking or "no scale-up domain is known"
+            continue
+        peaks = catalog.chips([name]).peak_flop_per_s[0]
+        known = tuple(p for p, peak in zip(PRECISIONS, peaks, strict=True) if np.isfinite(peak))
+        sizes[name] = ChipSizes(facts.domain_options, facts.devices_per_host, known)
+    return sizes, missing
+
+
+def _lacking(chip: Chips) -> str:
+    """Names of the physical facts that a chip lacks, joined; "" if it has them all."""
+    needed = (
+        "memory_bytes",
+        "hbm_bytes_per_s",
+        "scaleup_bytes_per_s",
+        "scaleup_peer_bytes_per_s",
+        "scaleout_bytes_per_s",
+    )
+    found = [name for name in needed if not np.all(np.isfinite(getattr(chip, name)))]
+    power = chip.power
+    found += [n for n in ("idle_w", "cap_w") if not np.all(np.isfinite(getattr(power, n)))]
+    return ", ".join(f"{name} is not known" for name in found)
+
+
+def _with_accelerators(study: Study, names: tuple[str, ...]) -> Study:
+    return replace(study, axes=MappingProxyType({**study.axes, "accelerator": names}))
+
+
+def _model_name(name: str) -> str:
+    """The name as it is, once the model could be read; the reader's own words if not."""
+    if name.endswith(".json") or name in model_names():
+        return name
+    try:
+        read_model(name)
+    except FileNotFoundError as error:
+        raise unknown("model", name, model_names()) from error
+    return name

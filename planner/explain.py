@@ -1,0 +1,379 @@
+"""Why a plan is what it is: ledgers, what binds, what one change would do, and the napkin beside.
+
+The explanation is the calculation: one candidate is evaluated and costed by the functions of the
+sweep, and every changed neighbour in full as well.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costdata.tco import HOURS_PER_YEAR
+from planner.costing import Costed, cost_plans, terms_of
+from planner.engine import Engine
+from planner.evaluate import Evaluated, evaluate
+from planner.plan_keys import broken_rules, codes_of, neighbours, plan_name
+from planner.rules import bill_rules
+from planner.search.sweep import named_rows
+from planner.space import Ints, values_of
+from simkernel.errors import BadStudy
+from simkernel.ledger import Ledger
+from simkernel.models import active_parameters, parameters
+from simkernel.napkin import run_s, training_flop
+
+FEW = 12
+"""Changes shown when a plan is infeasible and its nearest feasible change is wanted."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One plan, whole.
+
+    Parameters
+    ----------
+    plan : its id; `axes` its decisions; `metrics` physics and money (None where NULL)
+    violations : limit, have, need, unit of each limit it breaks
+    ledgers : ledger name to {"unit", "terms", "total"}, one plan at its first site
+    binds : the sentence that says what takes most time, memory, watts, money
+    traffic : bytes per device and step inside and outside the scale-up domain
+    napkin : name to {"napkin", "plan", "how"}
+    unverified : names of facts it rests on that nobody checked
+    """
+
+    plan: str
+    axes: dict[str, Any]
+    metrics: dict[str, Any]
+    violations: list[dict[str, Any]]
+    ledgers: dict[str, dict[str, Any]]
+    binds: dict[str, str]
+    traffic: dict[str, float]
+    napkin: dict[str, dict[str, Any]]
+    facts_used: dict[str, dict[str, Any]]
+    unverified: list[str]
+
+    @property
+    def is_feasible(self) -> bool:
+        """True where no limit is broken."""
+        return not self.violations
+
+
+def explain_plan(engine: Engine, key: int) -> Explained:
+    """One plan of the engine's space by its design key.
+
+    Raises
+    ------
+    BadStudy : the plan breaks a rule of the space, each named with its reason
+    """
+    row = codes_of(engine.space, np.array([key]))[0]
+    _refuse_broken(engine, row)
+    found, plans = _evaluated(engine, row[None, :])
+    costed = _costed(engine, plans)
+    facts = _facts(engine, plans)
+    ledgers = {name: _shown(ledger, 0) for name, ledger in found.ledgers.items()}
+    if costed is not None:
+        ledgers |= {name: _shown(ledger, 0) for name, ledger in costed.ledgers.items()}
+    metrics = {name: plain(value[0]) for name, value in found.metrics.items()}
+    if costed is not None:
+        metrics |= {
+            name: plain(value[0])
+            for name, value in costed.columns.items()
+            if name not in plans or name in metrics
+        }
+    return Explained(
+        plan=plan_name(key),
+        axes=_axes(engine, plans, 0),
+        metrics=metrics,
+        violations=violations(engine, found, costed),
+        ledgers=ledgers,
+        binds={name: _largest(ledger) for name, ledger in ledgers.items()},
+        traffic={name: float(value[0]) for name, value in found.traffic.items()},
+        napkin=_napkin(engine, found, costed),
+        facts_used=facts,
+        unverified=[name for name, fact in facts.items() if not fact["verified"]],
+    )
+
+
+def one_change(engine: Engine, key: int) -> list[dict[str, Any]]:
+    """What each single change of a decision would do, fully re-evaluated.
+
+    Returns
+    -------
+    one line per neighbour: axis, from, to, plan, feasible, why not (rule or limit), and the
+    objectives with their change over the plan's own
+    """
+    row = codes_of(engine.space, np.array([key]))[0]
+    own = _objectives_of(engine, *_both(engine, row[None, :]))
+    lines: list[dict[str, Any]] = []
+    possible: dict[tuple[int, ...], list[tuple[str, Ints]]] = defaultdict(list)
+    width = len(engine.space.bill_axes)
+    for axis, changed in neighbours(engine.space, row):
+        broken = broken_rules(engine.space, changed)
+        if broken:
+            lines.append(_line(engine, axis, row, changed, False, _reasons(broken), {}))
+        else:
+            possible[tuple(changed[:width])].append((axis, changed))
+    for group in possible.values():
+        codes = np.stack([changed for _, changed in group])
+        found, costed = _both(engine, codes)
+        for i, (axis, changed) in enumerate(group):
+            over = violations(engine, found, costed, i)
+            values = _objectives_of(engine, found, costed, i)
+            deltas = {
+                name: {"value": value, "change_frac": _relative(value, own.get(name))}
+                for name, value in values.items()
+            }
+            why = "; ".join(_worded(v) for v in over)
+            lines.append(_line(engine, axis, row, changed, not over, why, deltas))
+    order = {name: i for i, name in enumerate(engine.space.axes)}
+    return sorted(lines, key=lambda line: (order[line["axis"]], str(line["to"])))
+
+
+def nearest_change(engine: Engine, key: int) -> dict[str, Any]:
+    """The single change that makes an infeasible plan feasible at the best first objective.
+
+    {} when no single change does.
+    """
+    working = [line for line in one_change(engine, key) if line["feasible"]]
+    if not working:
+        return {}
+    first = (*engine.study.objectives.minimise, *engine.study.objectives.maximise)[0]
+    sign = 1.0 if first in engine.study.objectives.minimise else -1.0
+    best = min(working, key=lambda line: sign * (line["objectives"][first]["value"] or np.inf))
+    return {k: best[k] for k in ("axis", "from", "to", "plan", "objectives")}
+
+
+def violations(
+    engine: Engine, found: Evaluated, costed: Costed | None, row: int = 0
+) -> list[dict[str, Any]]:
+    """Limits that one row breaks, with what it has and needs.
+
+    A row costed at several sites is judged at the site where it breaks least.
+    """
+    lines = [
+        {
+            "limit": name,
+            "have": float(limit.have[row]),
+            "need": float(limit.need[row]),
+            "unit": limit.unit,
+        }
+        for name, limit in found.limits.items()
+        if limit.excess[row] > 0
+    ]
+    if costed is None:
+        if not lines:
+            lines.append(_no_price(engine))
+        return lines
+    return lines + _costed_violations(engine, costed, row)
+
+
+def plain(value: Any) -> Any:
+    """A NumPy value as Python's own; what is not a number becomes None."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _no_price(engine: Engine) -> dict[str, Any]:
+    acquire = engine.study.costing.acquire
+    return {"limit": "missing_fact", "have": 0.0, "need": 1.0, "unit": f"price to {acquire}"}
+
+
+def _costed_violations(engine: Engine, costed: Costed, row: int) -> list[dict[str, Any]]:
+    from planner.metrics import find_metric, is_at_least
+
+    sites = len(engine.study.costing.site)
+    rows = slice(row * sites, (row + 1) * sites)
+    lines = []
+    for name, bound in engine.study.limits.items():
+        if find_metric(name).stage != "costing":
+            continue
+        values = np.asarray(costed.columns[name], float)[rows]
+        have = values.max() if is_at_least(name) else values.min()
+        if (have < bound) if is_at_least(name) else (have > bound):
+            unit = find_metric(name).unit
+            lines.append({"limit": name, "have": float(have), "need": bound, "unit": unit})
+    return lines
+
+
+def _refuse_broken(engine: Engine, row: Ints) -> None:
+    broken = broken_rules(engine.space, row)
+    if broken:
+        raise BadStudy(*(f"this plan cannot exist: {reason}" for reason in _each_reason(broken)))
+
+
+def _each_reason(broken: tuple[str, ...]) -> list[str]:
+    return [f"{name}: {_REASONS[name]}" for name in broken]
+
+
+class _Reasons(dict[str, str]):
+    """Rule name to its reason, read once."""
+
+    def __missing__(self, name: str) -> str:
+        from planner.rules import train_rules
+
+        self.update({rule.name: rule.reason for rule in (*bill_rules(), *train_rules())})
+        return self.get(name, name) if name in self else name
+
+
+_REASONS = _Reasons()
+
+
+def _reasons(broken: tuple[str, ...]) -> str:
+    return "; ".join(_each_reason(broken))
+
+
+def _evaluated(engine: Engine, codes: Ints) -> tuple[Evaluated, dict[str, Any]]:
+    """Rows of one bill, and their columns as a person reads them."""
+    columns = values_of(engine.space, codes)
+    accelerator = str(engine.space.levels["accelerator"][codes[0, 0]])
+    found = evaluate(engine, columns, accelerator)
+    keys = np.arange(len(codes))
+    return found, named_rows(engine, keys, columns, found, np.arange(len(codes)))
+
+
+def _costed(engine: Engine, plans: Mapping[str, Any]) -> Costed | None:
+    """The rows at every site; None where the chip cannot be had on the study's terms."""
+    costed = cost_plans(engine.study, engine.catalog, plans)
+    expected = len(plans["plan"]) * len(engine.study.costing.site)
+    return costed if len(costed.is_front) == expected else None
+
+
+def _both(engine: Engine, codes: Ints) -> tuple[Evaluated, Costed | None]:
+    found, plans = _evaluated(engine, codes)
+    return found, _costed(engine, plans)
+
+
+def _objectives_of(
+    engine: Engine, found: Evaluated, costed: Costed | None, row: int = 0
+) -> dict[str, float | None]:
+    """The study's objectives of one row, each at its best site."""
+    sites = len(engine.study.costing.site)
+    values: dict[str, float | None] = {}
+    wanted = engine.study.objectives
+    for names, best in ((wanted.minimise, np.min), (wanted.maximise, np.max)):
+        for name in names:
+            if name in found.metrics:
+                values[name] = plain(found.metrics[name][row])
+            elif costed is not None:
+                column = np.asarray(costed.columns[name], float)
+                values[name] = plain(best(column[row * sites : (row + 1) * sites]))
+            else:
+                values[name] = None
+    return values
+
+
+def _line(
+    engine: Engine,
+    axis: str,
+    row: Ints,
+    changed: Ints,
+    feasible: bool,
+    why: str,
+    objectives: dict[str, Any],
+) -> dict[str, Any]:
+    from planner.space import keys_of
+
+    at = engine.space.axes.index(axis)
+    levels = engine.space.levels[axis]
+    return {
+        "axis": axis,
+        "from": levels[row[at]],
+        "to": levels[changed[at]],
+        "plan": plan_name(int(keys_of(engine.space, changed[None, :])[0])),
+        "feasible": feasible,
+        "why_not": why,
+        "objectives": objectives,
+    }
+
+
+def _worded(violation: Mapping[str, Any]) -> str:
+    have, need, unit = violation["have"], violation["need"], violation["unit"]
+    return f"{violation['limit']}: has {have:.4g}, limit {need:.4g} {unit}".rstrip()
+
+
+def _relative(value: float | None, own: float | None) -> float | None:
+    if value is None or not own:
+        return None
+    return value / own - 1.0
+
+
+def _axes(engine: Engine, plans: Mapping[str, Any], row: int) -> dict[str, Any]:
+    names = (*engine.space.axes, "data_parallel")
+    return {name: plain(plans[name][row]) for name in names if name in plans}
+
+
+def _shown(ledger: Ledger, row: int) -> dict[str, Any]:
+    one = {
+        n: float(np.asarray(v + 0.0).reshape(-1)[row if np.ndim(v) else 0])
+        for n, v in ledger.terms.items()
+    }
+    return {"unit": ledger.unit, "terms": one, "total": sum(one.values())}
+
+
+def _largest(ledger: Mapping[str, Any]) -> str:
+    terms = ledger["terms"]
+    name = max(terms, key=lambda term: terms[term])
+    share = terms[name] / ledger["total"] if ledger["total"] else 0.0
+    return f"{name} ({share:.0%})"
+
+
+def _facts(engine: Engine, plans: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    from planner.facts_used import facts_used
+
+    return {
+        name: {
+            "value": plain(fact.value) if isinstance(fact.value, int | float) else str(fact.value),
+            "unit": fact.unit,
+            "source": fact.source,
+            "as_of": fact.as_of,
+            "grade": fact.grade,
+            "verified": bool(fact.verified),
+        }
+        for name, fact in facts_used(engine, plans).items()
+    }
+
+
+def _napkin(engine: Engine, found: Evaluated, costed: Costed | None) -> dict[str, dict[str, Any]]:
+    """Hand arithmetic beside the plan's figures: 6 N D over reached peak, kW x hours x price."""
+    m = {name: float(value[0]) for name, value in found.metrics.items()}
+    active = float(active_parameters(engine.model, "without_input").total)
+    flop = training_flop(active, engine.job.tokens)
+    seconds = run_s(
+        flop, m["devices"], m["model_flop_per_s_per_device"] / m["mfu_frac"], m["mfu_frac"]
+    )
+    days = float(seconds) / 86400.0 / m["goodput_frac"]
+    total_b, active_b = float(parameters(engine.model).total) / 1e9, active / 1e9
+    lines = {
+        "days": {
+            "napkin": days,
+            "plan": m["days"],
+            "how": f"6 x {active_b:.2f}e9 active parameters x tokens / (devices x peak x mfu x "
+            f"goodput); attention is not in it (total parameters are {total_b:.2f}e9)",
+        },
+        "state_bytes_per_device": {
+            "napkin": 18.0 * total_b * 1e9 / m["devices"],
+            "plan": m["resident_bytes"],
+            "how": "18 bytes x total parameters / devices: state alone, fully sharded",
+        },
+    }
+    if costed is not None:
+        hours = m["days"] * 24.0
+        terms = terms_of(engine.study.costing, engine.catalog)
+        kwh = m["it_mean_w"] / 1e3 * hours * float(terms.pue[0])
+        energy = float(np.asarray(costed.ledgers["usd"].terms["energy"])[0])
+        lines["energy_usd"] = {
+            "napkin": kwh * float(terms.usd_per_kwh[0]),
+            "plan": energy,
+            "how": "kW x hours x PUE x price",
+        }
+        usd_year = float(np.asarray(costed.ledgers["usd_per_year"].total)[0])
+        lines["usd"] = {
+            "napkin": usd_year * hours / HOURS_PER_YEAR,
+            "plan": float(np.asarray(costed.columns["usd"])[0]),
+            "how": "yearly cost x hours / 8,760",
+        }
+    return lines

@@ -1,0 +1,40 @@
+"""Which facts a run rests on, by name, and one hash of all tables in force."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import costdata
+from costdata.catalog import Catalog
+from costdata.defaults import defaults
+from planner.engine import Engine
+
+
+def facts_used(engine: Engine, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of every chip and site among the plans, and the planning figures, by full name."""
+    found: dict[str, Any] = {f"defaults.{name}": item for name, item in defaults().items()}
+    for chip in np.unique(np.asarray(columns.get("accelerator", []), dtype=str)):
+        for name, fact in engine.catalog.facts_for(str(chip)).items():
+            found[f"{chip}.{name}"] = fact
+    for site in engine.study.costing.site:
+        for name, fact in engine.catalog.facts_for_site(site).items():
+            found[f"{site}.{name}"] = fact
+    return found
+
+
+def facts_hash(catalog: Catalog) -> str:
+    """One hash of all fact tables, a user's rows included."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(costdata.__file__).parent / "tables").rglob("*")):
+        if path.is_file():
+            digest.update(path.name.encode() + path.read_bytes())
+    users = [
+        row.name for table in catalog.tables.values() for row in table.values() if row.is_user
+    ]
+    digest.update("\n".join(sorted(users)).encode())
+    return digest.hexdigest()

@@ -1,0 +1,131 @@
+"""What plans make one buy and plug in, whatever accelerators they are on, as columns.
+
+Used twice with the same rows: for watts while plans are swept, for money when they are costed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costdata.catalog import Catalog
+from costdata.defaults import default
+from costdata.hardware_bill import (
+    FabricShapes,
+    HardwareBill,
+    Support,
+    UnitShapes,
+    Watts,
+    hardware_bill,
+)
+from costdata.quotes import RoomParts, room_parts, stacked
+from simkernel.columns import Codes, Floats
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """What is sold around each chip; (k,) in the order of `names`.
+
+    `parts` are switches, cables and storage for host ports of the chip's rate.
+    """
+
+    names: tuple[str, ...]
+    devices_per_unit: Floats
+    devices_per_host: Floats
+    rails: Floats
+    parts: RoomParts
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Plans as far as buying is concerned; (n,) each.
+
+    `accelerator` indexes the shelf; `used_per_domain` devices of a domain can work for the plan.
+    """
+
+    accelerator: Codes
+    devices: Codes
+    supernode_devices: Codes
+    used_per_domain: Codes
+    oversubscription: Floats
+
+
+def shelf_of(catalog: Catalog, names: Sequence[str]) -> Shelf:
+    """Units, hosts, ports and parts of some chips.
+
+    Raises
+    ------
+    UnknownName : no such chip
+    """
+    facts = [catalog.accelerator(name) for name in names]
+    rates = catalog.chips(names).scaleout_bytes_per_s
+    per_host = np.array([float(f.devices_per_host) for f in facts])
+    rails = np.array([float(max(f.nics_per_host, 1)) for f in facts])
+    ports = rates * per_host / rails
+    return Shelf(
+        names=tuple(names),
+        devices_per_unit=np.array([float(catalog.purchase_unit(n).devices) for n in names]),
+        devices_per_host=per_host,
+        rails=rails,
+        parts=stacked(room_parts(catalog, float(port)).table for port in ports),
+    )
+
+
+def support() -> Support:
+    """What stands beside the devices: storage, head nodes, spares."""
+    return Support(
+        storage_pb_per_device=default("storage_pb_per_device"),
+        head_nodes_per_host=default("head_nodes_per_host"),
+        device_mtbf_hours=default("device_mtbf_h"),
+        repair_hours=default("repair_h"),
+    )
+
+
+def rows_of(shelf: Shelf, plans: Mapping[str, Any]) -> Rows:
+    """Plans by column name as rows to buy."""
+    index = {name: i for i, name in enumerate(shelf.names)}
+    return Rows(
+        accelerator=np.array([index[str(name)] for name in plans["accelerator"]], dtype=np.int64),
+        devices=plans["devices"],
+        supernode_devices=plans["supernode_devices"],
+        used_per_domain=plans["used_per_domain"],
+        oversubscription=np.asarray(plans["oversubscription"], float),
+    )
+
+
+def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
+    """Whole units, hosts, switches, links, storage and spares of every row.
+
+    Notes
+    -----
+    A domain of part of a unit (8 devices of a 72-device rack) uses as many whole domains of the
+    unit as fit; a domain of several units takes them all.
+    """
+    code, domain = rows.accelerator, rows.supernode_devices * 1.0
+    per_unit, used = shelf.devices_per_unit[code], rows.used_per_domain
+    part, whole = np.floor(per_unit / domain) * used, used * per_unit / domain
+    shapes = UnitShapes(
+        devices_per_unit=per_unit,
+        hosts_per_unit=np.maximum(per_unit / shelf.devices_per_host[code], 1.0),
+        rails=shelf.rails[code],
+        usable_per_unit=np.where(domain <= per_unit, part, whole),
+    )
+    fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription)
+    return hardware_bill(rows.devices, shapes, fabric, support())
+
+
+def rest_watts(shelf: Shelf, rows: Rows, rest_w: Floats) -> Watts:
+    """Draw of everything that does not depend on the work; devices at rest draw `rest_w` (n,)."""
+    ones, parts = np.ones(len(rest_w)), shelf.parts.take(rows.accelerator)
+    return Watts(
+        working_mean_w=0.0 * ones,
+        working_peak_w=0.0 * ones,
+        rest_w=rest_w,
+        switch_w=parts.switch_w,
+        link_w=parts.link_w,
+        storage_w_per_pb=ones * default("storage_w_per_pb"),
+        head_node_w=ones * default("head_node_w"),
+    )

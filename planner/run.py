@@ -1,0 +1,276 @@
+"""A run: sweep, physical front, costing, front, archive, in that order; what is done is kept.
+
+The archive is opened for a batch every few seconds and closed again. Ctrl-C or `planner stop`
+ends the run early: what was swept is costed and stored, and the run says it was stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from planner.archive import Archive
+from planner.archive_columns import ledger_columns
+from planner.archive_runs import RunStart, RunSummary
+from planner.costing import Costed, cost_plans
+from planner.engine import Engine
+from planner.facts_used import facts_hash, facts_used
+from planner.pareto import rounded_hash
+from planner.search.sweep import BillResult, sweep
+from planner.study import study_document
+
+FLUSH_S = 5.0
+"""Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
+
+Progress = Callable[[int, int, int, int], None]
+"""Called with bills done, bills in all, candidates evaluated, plans on the physical front."""
+
+
+@dataclass
+class Total:
+    """What the bills of a run add up to."""
+
+    evaluated: int = 0
+    masked: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    cpu_s: float = 0.0
+    fronts: list[dict[str, Any]] = field(default_factory=list)
+    nearest: list[dict[str, Any]] = field(default_factory=list)
+    bills: int = 0
+
+    def add(self, result: BillResult) -> None:
+        """One more bill."""
+        self.bills += 1
+        self.evaluated += result.evaluated
+        self.masked.update(result.masked)
+        self.rejected.update(result.rejected)
+        self.cpu_s += result.seconds
+        if result.front:
+            self.fronts.append(result.front)
+        elif result.nearest:
+            self.nearest.append(result.nearest)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that has ended: its id, how, its summary and its costed plans (None if none feasible).
+
+    `front` are the rows of the Pareto front as columns, best first objective first.
+    """
+
+    run: str
+    state: str
+    summary: RunSummary
+    front: dict[str, Any]
+
+
+def run_study(
+    engine: Engine,
+    archive: Archive,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    limit: Callable[[int, float], bool] | None = None,
+) -> Finished:
+    """Sweep a study and store everything in the archive.
+
+    Parameters
+    ----------
+    workers : processes; None for one per core
+    progress : told after every bill
+    limit : asked with candidates evaluated and seconds gone; True ends the sweep (a budget)
+
+    Raises
+    ------
+    BadFile : the archive cannot be written; checked before the sweep begins
+    """
+    run = archive.begin_run(_start(engine))
+    try:
+        with _interruptible() as stop:
+            return _run(engine, archive, run, workers or _cores(), progress, limit, stop)
+    except BaseException as error:
+        archive.fail_run(run, f"{type(error).__name__}: {error}")
+        raise
+
+
+def _run(
+    engine: Engine,
+    archive: Archive,
+    run: str,
+    workers: int,
+    progress: Progress | None,
+    limit: Callable[[int, float], bool] | None,
+    stop: list[str],
+) -> Finished:
+    started, total = time.perf_counter(), Total()
+    unsaved: list[dict[str, Any]] = []
+    flushed = started
+    count = len(engine.space.bill_codes)
+
+    def is_stopped() -> bool:
+        gone = time.perf_counter() - started
+        if not stop and limit is not None and limit(total.evaluated, gone):
+            stop.append("budget")
+        return bool(stop)
+
+    for result in sweep(engine, workers, is_stopped):
+        total.add(result)
+        if result.front:
+            unsaved.append(result.front)
+        if progress:
+            progress(total.bills, count, total.evaluated, _rows(total.fronts))
+        if time.perf_counter() - flushed > FLUSH_S:
+            unsaved = _flush(archive, run, unsaved)
+            flushed = time.perf_counter()
+            stop += [] if stop or not _is_stop_asked(archive, run) else ["stop"]
+    sweep_s = time.perf_counter() - started
+    _flush(archive, run, unsaved)
+    costed = _cost(engine, total)
+    archive.append_facts(run, facts_used(engine, costed.columns if costed else {}))
+    front = _front(costed)
+    summary = _summary(engine, total, costed, front, started, sweep_s)
+    if front:
+        archive.append_front(run, front)
+    state = "stopped" if stop else "finished"
+    archive.finish_run(run, summary, state)
+    return Finished(run, state, summary, front)
+
+
+def _start(engine: Engine) -> RunStart:
+    study = engine.study
+    return RunStart(
+        study=study.name,
+        kind=study.kind,
+        study_text=study.text,
+        resolved=study_document(study),
+        seed=study.seed,
+        facts_hash=facts_hash(engine.catalog),
+        versions={
+            "planner": version("cluster-planner"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def _flush(archive: Archive, run: str, fronts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write the fronts of finished bills; returns the empty list that comes next."""
+    if fronts:
+        archive.append_physical(run, joined(fronts))
+    return []
+
+
+def joined(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """Tables of the same columns one below the other."""
+    return {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
+
+
+def _rows(tables: list[dict[str, Any]]) -> int:
+    return sum(len(table["plan"]) for table in tables)
+
+
+def _is_stop_asked(archive: Archive, run: str) -> bool:
+    return any(event.name == "stop_asked" for event in archive.run(run).events)
+
+
+def _cost(engine: Engine, total: Total) -> Costed | None:
+    """The physical front at every site, in the order of design keys."""
+    if not total.fronts:
+        return None
+    plans = joined(total.fronts)
+    order = np.argsort(plans["key"], kind="stable")
+    plans = {name: column[order] for name, column in plans.items()}
+    costed = cost_plans(engine.study, engine.catalog, plans)
+    total.rejected.update(costed.rejected)
+    return costed
+
+
+def _front(costed: Costed | None) -> dict[str, Any]:
+    """Rows of the front with their ledgers, or nothing."""
+    if costed is None or not costed.is_front.any():
+        return {}
+    table = {**costed.columns, **ledger_columns(costed.ledgers.values())}
+    picked = np.flatnonzero(costed.is_front)
+    return {name: np.asarray(column)[picked] for name, column in table.items()}
+
+
+def _summary(
+    engine: Engine,
+    total: Total,
+    costed: Costed | None,
+    front: Mapping[str, Any],
+    started: float,
+    sweep_s: float,
+) -> RunSummary:
+    objectives = (*engine.study.objectives.minimise, *engine.study.objectives.maximise)
+    points = np.stack([front[n] for n in objectives], axis=1) if front else np.empty((0, 1))
+    return RunSummary(
+        enumerated=engine.space.enumerated,
+        masked=dict(total.masked),
+        evaluated=total.evaluated,
+        rejected={name: n for name, n in total.rejected.items() if n},
+        seconds=time.perf_counter() - started,
+        evaluated_per_s_per_core=total.evaluated / max(total.cpu_s, 1e-9),
+        physical_front=_rows(total.fronts),
+        front=len(points),
+        front_hash=rounded_hash(points),
+        notes={
+            **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
+            **_sweep_note(sweep_s),
+        },
+        nearest=_nearest(total) if not front else {},
+    )
+
+
+def _sweep_note(sweep_s: float) -> dict[str, str]:
+    return {"sweep_s": f"{sweep_s:.3f}"}
+
+
+def _nearest(total: Total) -> dict[str, Any]:
+    """The least-violating candidates of all bills, when no plan is feasible."""
+    if not total.nearest:
+        return {}
+    table = joined(total.nearest)
+    best = np.argsort(table["worst_excess"], kind="stable")[:10]
+    shown = [n for n in table if "[" not in n]
+    return {"plans": [{name: _plain(table[name][i]) for name in shown} for i in best]}
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy value as Python's own; what is not a number becomes None."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[str]]:
+    """Inside, the first Ctrl-C only asks to stop; a second one interrupts as usual."""
+    stop: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: Any) -> None:
+        stop.append("interrupt")
+        signal.signal(signal.SIGINT, before)
+
+    try:
+        signal.signal(signal.SIGINT, ask)
+    except ValueError:  # not the main thread: no signals to catch
+        yield stop
+        return
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

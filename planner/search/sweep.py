@@ -1,0 +1,250 @@
+"""The exhaustive sweep: every candidate that can exist, one hardware bill at a time.
+
+A bill is the unit of work: its candidates are enumerated in blocks, evaluated, and only those
+that no other plan of the same bill beats are kept (the physical front). Bills share nothing, so
+processes take them one by one and memory stays flat in the number of candidates.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from planner.archive_columns import ledger_columns
+from planner.engine import Engine, prepare
+from planner.evaluate import Evaluated, evaluate
+from planner.pareto import nondominated
+from planner.plan_keys import plan_name
+from planner.space import Bill, Block, bills, blocks, columns
+from planner.study import study_from_json, study_to_json
+from simkernel.columns import Floats
+
+BLOCK_ROWS = 16384
+"""Measured on the shipped studies: layouts shared by plans of a block are priced once, and below
+8,192 rows the fixed cost of a block shows."""
+
+BYTES_PER_GBYTE = 1e9
+CHIP_RATES = {
+    "scaleup_gbytes_per_s": "scaleup_bytes_per_s",
+    "scaleout_gbytes_per_s": "scaleout_bytes_per_s",
+}
+
+LEAST_KEPT = 10
+"""Least-violating candidates remembered per bill, for a study where nothing is feasible."""
+
+FOLLOWS_FROM_FRONT = frozenset(
+    {
+        "days", "device_hours", "tokens_per_s", "tokens_per_s_per_device", "goodput_frac",
+        "model_flop_per_s_per_device", "devices", "stranded_devices", "nodes", "supernodes",
+        "it_mean_w", "it_peak_w", "provisioned_w",
+    }
+)  # fmt: skip
+"""Metrics that within one bill grow or shrink with time, mean power, peak power or units alone."""
+
+
+@dataclass
+class BillResult:
+    """What one bill came to.
+
+    Parameters
+    ----------
+    index : of the bill
+    evaluated, masked, rejected : counts; masked by rule, rejected by limit
+    front : columns of the bill's physical front: "key", axes, metrics, ledger terms
+    nearest : the same for the least-violating candidates when the bill has no feasible one
+    seconds : of work [s]
+    """
+
+    index: int
+    evaluated: int = 0
+    masked: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    front: dict[str, Any] = field(default_factory=dict)
+    nearest: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def sweep(engine: Engine, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
+    """Results of all bills, in the order they are done.
+
+    Parameters
+    ----------
+    workers : processes; 1 stays in this one
+    is_stopped : asked between bills; True ends the sweep early
+    """
+    todo = list(bills(engine.space))
+    if workers <= 1:
+        for bill in todo:
+            if is_stopped():
+                return
+            yield sweep_bill(engine, bill)
+        return
+    yield from _in_processes(engine, todo, workers, is_stopped)
+
+
+def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
+    """Every candidate of one bill, evaluated; its physical front."""
+    started = time.perf_counter()
+    result = BillResult(bill.index)
+    accelerator = str(bill.values["accelerator"])
+    front, points = _nothing(), np.empty((0, 0))
+    for block in blocks(engine.space, bill, BLOCK_ROWS):
+        result.masked.update(block.masked)
+        if not len(block):
+            continue
+        rows = columns(engine.space, block)
+        found = evaluate(engine, rows, accelerator)
+        result.evaluated += len(block)
+        _count_rejections(result.rejected, found)
+        _remember_nearest(engine, result, block, rows, found)
+        front, points = _merged(engine, front, points, block, rows, found)
+    if front:
+        result.front, result.nearest = front, _nothing()
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def criteria(engine: Engine, metrics: Mapping[str, Floats]) -> Floats:
+    """What the physical front compares, all to be minimised; (n, k).
+
+    Time, mean power, peak power and units bought; any cost that grows with these has its optimum
+    inside. An objective that does not follow from them is one more criterion.
+    """
+    compared = [metrics[n] for n in ("days", "it_mean_w", "it_peak_w", "purchase_units")]
+    wanted = engine.study.objectives
+    compared += [metrics[n] for n in wanted.minimise if n in metrics and not _follows(n)]
+    compared += [-metrics[n] for n in wanted.maximise if n in metrics and not _follows(n)]
+    return np.stack(compared, axis=1)
+
+
+def _follows(name: str) -> bool:
+    return name in FOLLOWS_FROM_FRONT
+
+
+def _nothing() -> dict[str, Any]:
+    return {}
+
+
+def _count_rejections(rejected: Counter[str], found: Evaluated) -> None:
+    """Each limit's own count: a candidate that breaks two is counted under both."""
+    for name, limit in found.limits.items():
+        broken = int((limit.excess > 0).sum())
+        if broken:
+            rejected[name] += broken
+
+
+def _merged(
+    engine: Engine,
+    front: dict[str, Any],
+    points: Floats,
+    block: Block,
+    rows: Mapping[str, Any],
+    found: Evaluated,
+) -> tuple[dict[str, Any], Floats]:
+    """The front and the block's feasible rows, less what is beaten; the first of equals stays."""
+    feasible = np.flatnonzero(found.is_feasible)
+    if not len(feasible):
+        return front, points
+    new_points = criteria(engine, found.metrics)[feasible]
+    best = nondominated(new_points)
+    feasible, new_points = feasible[best], new_points[best]
+    new = named_rows(engine, block.keys, rows, found, feasible)
+    if not front:
+        return new, new_points
+    all_points = np.concatenate([points, new_points])
+    kept = nondominated(all_points)
+    merged = {name: np.concatenate([front[name], new[name]])[kept] for name in new}
+    return merged, all_points[kept]
+
+
+def named_rows(
+    engine: Engine, keys: Any, rows: Mapping[str, Any], found: Evaluated, picked: Any
+) -> dict[str, Any]:
+    """Picked rows of a block as a person reads them: names for codes, every metric and ledger."""
+    out: dict[str, Any] = {"key": keys[picked]}
+    out["plan"] = np.array([plan_name(int(key)) for key in out["key"]], dtype=object)
+    for name in (*engine.space.axes, "data_parallel"):
+        out[name] = _named(engine, name, rows)[picked]
+    out |= {name: value[picked] for name, value in {**found.metrics, **found.traffic}.items()}
+    shape = 0.0 * found.metrics["days"]
+    for name, value in ledger_columns(found.ledgers.values()).items():
+        out[name] = (value + shape)[picked]
+    return out
+
+
+def _named(engine: Engine, name: str, rows: Mapping[str, Any]) -> Any:
+    """One axis of a block: names where the column holds codes, the chip's own rate for NaN."""
+    column, levels = rows[name], engine.space.levels[name]
+    if name in CHIP_RATES:
+        accelerator = str(engine.space.levels["accelerator"][rows["accelerator"][0]])
+        own = getattr(engine.chip(accelerator), CHIP_RATES[name])[0] / BYTES_PER_GBYTE
+        return np.where(np.isnan(column), own, column)
+    if name != "data_parallel" and all(isinstance(level, str) for level in levels):
+        return np.array(levels, dtype=object)[column]
+    return column
+
+
+def _remember_nearest(
+    engine: Engine, result: BillResult, block: Block, rows: Mapping[str, Any], found: Evaluated
+) -> None:
+    """Keep the candidates whose worst violation is smallest, until the bill has a feasible one."""
+    excess = np.stack([limit.excess for limit in found.limits.values()])
+    worst = excess.max(axis=0)
+    if np.any(worst <= 0):
+        return
+    order = np.argsort(worst, kind="stable")[:LEAST_KEPT]
+    new = named_rows(engine, block.keys, rows, found, order)
+    new["worst_excess"] = worst[order]
+    new["binding"] = np.array(list(found.limits), dtype=object)[excess.argmax(axis=0)[order]]
+    if result.nearest:
+        new = {name: np.concatenate([result.nearest[name], new[name]]) for name in new}
+        best = np.argsort(new["worst_excess"], kind="stable")[:LEAST_KEPT]
+        new = {name: value[best] for name, value in new.items()}
+    result.nearest = new
+
+
+_ENGINE: list[Engine] = []
+_BILLS: list[Bill] = []
+
+
+def _set_engine(study_json: str) -> None:
+    """Each process reads the study once; Ctrl-C is the first process's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _ENGINE[:] = [prepare(study_from_json(study_json))]
+    _BILLS[:] = bills(_ENGINE[0].space)
+
+
+def _sweep_in_process(index: int) -> BillResult:
+    return sweep_bill(_ENGINE[0], _BILLS[index])
+
+
+def _in_processes(
+    engine: Engine, todo: list[Bill], workers: int, is_stopped: Callable[[], bool]
+) -> Iterator[BillResult]:
+    """Bills handed out one by one; two wait per process, so a stop loses little work."""
+    context = multiprocessing.get_context("spawn")  # a fork would inherit DuckDB's locks
+    pool = ProcessPoolExecutor(workers, context, _set_engine, (study_to_json(engine.study),))
+    waiting: set[Future[BillResult]] = set()
+    queue = iter(todo)
+    try:
+        while True:
+            while len(waiting) < 2 * workers and not is_stopped():
+                bill = next(queue, None)
+                if bill is None:
+                    break
+                waiting.add(pool.submit(_sweep_in_process, bill.index))
+            if not waiting:
+                return
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,217 @@
+"""Documents of the commands as text for a terminal; figures are rounded here and nowhere else."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+WIDTH = 110
+DECISIONS = (
+    "accelerator", "devices", "supernode_devices", "tensor_parallel", "pipeline_parallel",
+    "context_parallel", "expert_parallel", "data_parallel", "virtual_stages",
+    "micro_batch_sequences", "global_batch_sequences", "zero_stage", "recompute", "precision",
+)  # fmt: skip
+SHORT = {
+    "supernode_devices": "domain", "tensor_parallel": "tp", "pipeline_parallel": "pp",
+    "context_parallel": "cp", "expert_parallel": "ep", "data_parallel": "dp",
+    "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
+    "zero_stage": "zero",
+}  # fmt: skip
+MOST_ROWS = 40
+
+
+def run_text(document: Mapping[str, Any]) -> str:
+    """A run: the front, then what was removed and why."""
+    lines = [_run_head(document)]
+    wanted = document["objectives"]
+    objectives = (*wanted.get("minimise", ()), *wanted.get("maximise", ()))
+    if document["front"]:
+        lines.append(_front_table(document["front"], objectives))
+    else:
+        lines.append("Nothing is feasible.")
+        lines += _nearest_lines(document.get("nearest", {}))
+    masked, rejected = document["candidates"]["masked"], document["rejected"]
+    if masked:
+        lines.append(_counts_table("cannot exist (no physics needed)", masked))
+    if rejected:
+        lines.append(_counts_table("evaluated and over a limit", rejected))
+    missing = [f"{k}: {v}" for k, v in document["notes"].items() if k.startswith("missing_fact")]
+    if missing:
+        lines.append("left out, a fact is missing:\n  " + "\n  ".join(missing))
+    return "\n".join(lines)
+
+
+def runs_text(document: Mapping[str, Any]) -> str:
+    """All runs, one line each."""
+    rows = document["runs"]
+    if not rows:
+        return "no runs yet; planner run STUDY makes one"
+    return _table("runs", list(rows[0]), ([_figure(v) for v in row.values()] for row in rows))
+
+
+def study_text(document: Mapping[str, Any]) -> str:
+    """A study with its defaults."""
+    lines = []
+    for section, values in document.items():
+        lines.append(f"[{section}]")
+        lines += [f"  {key} = {value}" for key, value in values.items()]
+    return "\n".join(lines)
+
+
+def evaluate_text(document: Mapping[str, Any]) -> str:
+    """One candidate: feasible or not, its metrics and ledgers."""
+    lines = [_feasible_line(document)]
+    if document["taken"]:
+        taken = ", ".join(f"{k}={v}" for k, v in document["taken"].items())
+        lines.append(f"the study leaves these open; the first was taken: {taken}")
+    if document["nearest"]:
+        change = document["nearest"]
+        lines.append(f"nearest feasible: {change['axis']} {change['from']} -> {change['to']}")
+    return "\n".join([*lines, *_plan_parts(document)])
+
+
+def explain_text(document: Mapping[str, Any]) -> str:
+    """A stored plan: parts, what binds, and the table of single changes."""
+    lines = [f"plan {document['plan']} of run {document['run']}", *_plan_parts(document)]
+    lines.append(_changes_table(document["one_change"]))
+    return "\n".join(lines)
+
+
+def diff_text(document: Mapping[str, Any]) -> str:
+    """What differs between two runs."""
+    lines: list[str] = []
+    _walk(document, lines, 0)
+    return "\n".join(lines)
+
+
+def _walk(value: Any, lines: list[str], depth: int) -> None:
+    pad = "  " * depth
+    if not isinstance(value, Mapping):
+        lines.append(f"{pad}{value}")
+        return
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            lines.append(f"{pad}{key}:")
+            _walk(item, lines, depth + 1)
+        else:
+            lines.append(f"{pad}{key}: {item}")
+
+
+def _run_head(document: Mapping[str, Any]) -> str:
+    counts = document["candidates"]
+    if counts["evaluated"] is None:
+        return f"run {document['run']} of {document['study']} has not finished"
+    return (
+        f"run {document['run']} of {document['study']}: {counts['enumerated']:,} candidates, "
+        f"{sum(counts['masked'].values()):,} cannot exist, {counts['evaluated']:,} evaluated in "
+        f"{document['seconds']:.1f} s ({document['evaluated_per_s_per_core']:,.0f} per second and "
+        f"core); physical front {document['physical_front']:,}, front {len(document['front'])}"
+    )
+
+
+def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> str:
+    ordered = sorted(front, key=lambda row: tuple(row[name] or 0.0 for name in objectives))
+    varied = [n for n in DECISIONS if len({row.get(n) for row in front}) > 1 or n == "accelerator"]
+    names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
+    rows = ([_figure(row.get(name)) for name in names] for row in ordered[:MOST_ROWS])
+    text = _table("front", [SHORT.get(name, name) for name in names], rows)
+    more = len(front) - MOST_ROWS
+    return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
+
+
+def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for plan in nearest.get("plans", ())[:3]:
+        over = plan["worst_excess"] * 100
+        lines.append(f"  nearest: {plan['plan']} is {over:.1f}% over {plan['binding']}")
+    return lines
+
+
+def _feasible_line(document: Mapping[str, Any]) -> str:
+    if document["feasible"]:
+        return "feasible"
+    broken = "; ".join(
+        f"{v['limit']}: has {v['have']:.4g}, limit {v['need']:.4g} {v['unit']}"
+        for v in document["violations"]
+    )
+    return f"infeasible: {broken}"
+
+
+def _plan_parts(document: Mapping[str, Any]) -> list[str]:
+    axes = "  ".join(
+        f"{SHORT.get(k, k)}={v}" for k, v in document["axes"].items() if v is not None
+    )
+    metrics = _table(
+        "metrics", ["metric", "value"], ([k, _figure(v)] for k, v in document["metrics"].items())
+    )
+    ledgers = [
+        _ledger_table(name, ledger, document["binds"][name])
+        for name, ledger in document["ledgers"].items()
+    ]
+    traffic = "bytes per device and step: " + ", ".join(
+        f"{k.split('_')[0]} the domain {v:.4g}" for k, v in document["traffic"].items()
+    )
+    napkin = _table(
+        "napkin check",
+        ["figure", "napkin", "plan", "how"],
+        (
+            [name, _figure(line["napkin"]), _figure(line["plan"]), line["how"]]
+            for name, line in document["napkin"].items()
+        ),
+    )
+    unverified = (
+        f"{len(document['unverified_facts'])} of {len(document['facts_used'])} facts unverified"
+    )
+    return [axes, metrics, *ledgers, traffic, napkin, unverified]
+
+
+def _ledger_table(name: str, ledger: Mapping[str, Any], binds: str) -> str:
+    total = ledger["total"] or 1.0
+    rows = [
+        [term, _figure(value), f"{value / total:.1%}"]
+        for term, value in ledger["terms"].items()
+        if value
+    ]
+    rows.append(["total", _figure(ledger["total"]), ""])
+    return _table(f"{name} [{ledger['unit']}]: most is {binds}", ["term", "value", "share"], rows)
+
+
+def _changes_table(lines: Sequence[Mapping[str, Any]]) -> str:
+    names = sorted({name for line in lines for name in line["objectives"]})
+    rows = []
+    for line in lines:
+        changes = [_percent(line["objectives"].get(name, {}).get("change_frac")) for name in names]
+        rows.append([line["axis"], f"{line['from']} -> {line['to']}", *changes, line["why_not"]])
+    return _table("one change on each axis", ["axis", "change", *names, "why not"], rows)
+
+
+def _counts_table(title: str, counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return _table(title, ["reason", "candidates"], ([k, f"{v:,}"] for k, v in ordered))
+
+
+def _percent(change: float | None) -> str:
+    return "" if change is None else f"{change:+.1%}"
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out = io.StringIO()
+    Console(file=out, width=max(WIDTH, 12 * len(heads)), no_color=True).print(table)
+    return out.getvalue().rstrip()
