@@ -194,7 +194,7 @@ class Archive:
             if not types:
                 return {}
             names = ", ".join(schema.quoted(name) for name in types)
-            query = f"SELECT {names} FROM {place} WHERE run = $1 AND {only} ORDER BY rowid"
+            query = f"SELECT rowid, {names} FROM {place} WHERE run = $1 AND {only}"
             found = connection.execute(query, [run, *values]).fetchnumpy()
         arrays = {name: np.ma.asanyarray(values) for name, values in found.items()}
         return columns_of(arrays, types)

@@ -59,8 +59,19 @@ def table_of(run: str, columns: Columns) -> tuple[pa.Table, dict[str, str]]:
 
 
 def columns_of(found: Mapping[str, Array], types: Mapping[str, str]) -> dict[str, Array]:
-    """What DuckDB gave back, in the run's own types; columns with NULLs are masked arrays."""
-    return {name: _typed(found[name], kind) for name, kind in types.items()}
+    """What DuckDB gave back, in the order written and in the run's own types.
+
+    Parameters
+    ----------
+    found : the columns of `types` and "rowid"; rows in any order, NULLs masked
+    types : column name to the DuckDB type its run wrote
+
+    Returns
+    -------
+    column name to (n,) values; a column with NULLs is a masked array
+    """
+    order = np.argsort(found["rowid"], kind="stable")
+    return {name: _typed(found[name], kind)[order] for name, kind in types.items()}
 
 
 def ledger_columns(ledgers: Iterable[Ledger]) -> dict[str, Array]:
@@ -180,9 +191,7 @@ def _arrow(values: Array, gaps: npt.NDArray[np.bool_] | None, kind: str) -> pa.A
 
 def _typed(values: Array, kind: str) -> Array:
     """One column in the type its run wrote, even when the table has since widened."""
-    if kind == "VARCHAR":
-        return values if np.ma.is_masked(values) else np.ma.getdata(values).astype(str)
-    wanted = _ARROW[kind].to_pandas_dtype()
-    if np.ma.is_masked(values):
-        return np.ma.masked_array(np.ma.getdata(values).astype(wanted), np.ma.getmaskarray(values))
-    return np.ma.getdata(values).astype(wanted)
+    wanted = str if kind == "VARCHAR" else _ARROW[kind].to_pandas_dtype()
+    typed = np.ma.getdata(values).astype(wanted)
+    is_gap = np.ma.getmaskarray(values)
+    return np.ma.masked_array(typed, is_gap) if is_gap.any() else typed

@@ -20,7 +20,8 @@ from simkernel.errors import BadFile
 FIRST_WAIT_S = 0.01
 LONGEST_WAIT_S = 0.5
 CONFIG = {
-    "memory_limit": "512MB",  # a run stays below 1 GB resident; larger sorts spill to disk
+    "memory_limit": "512MB",  # a run stays below 1 GB resident; a large batch spills to disk
+    "threads": "2",  # each pins a block of 256 KB per column: 250 columns are 64 MB per thread
     "autoinstall_known_extensions": "false",  # no network: JSON and Parquet are built in
     "autoload_known_extensions": "false",
 }
@@ -131,6 +132,11 @@ _FAULTS = (
         r"Permission denied|Read-only file system|Operation not permitted",
         "cannot be opened for writing: the file or its folder is read-only; change its "
         "permissions or name another file with --db",
+    ),
+    (
+        r"Out of Memory",
+        "holds more at once than the memory given to it; ask for fewer plans or columns, or write "
+        "smaller batches",
     ),
     (r"Is a directory", "is a folder; name a file with --db"),
     (

@@ -59,7 +59,7 @@ STATISTICS = ("mean", "p50", "p95", "p99", "low", "high", "max", "min")
 PLAIN = {
     **dict.fromkeys(("active_parameters", "rows", "columns", "inner", "radix", "window"), "count"),
     **dict.fromkeys(("usd_per_tonne", "carbon_usd_per_t"), "usd / kgco2e"),  # tonnes of CO2e
-    "output": "count",
+    **dict.fromkeys(("output", "usable_per_unit"), "count"),
     **dict.fromkeys(("key_dim", "value_dim", "oversubscription", "pue", "lost"), "count"),
     **dict.fromkeys(("compute_exponent", "memory_exponent", "columns_half"), "count"),
     **dict.fromkeys(("rows_half", "inner_half", "tokens_half"), "count"),
