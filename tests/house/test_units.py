@@ -9,7 +9,16 @@ from units import dimension, unit_of
 QUANTITIES = ("Column", "Floats", "float")
 """Annotations of numbers that may have a unit; integers are counts and codes."""
 
-ACTORS = ("factor", "share_of_forward", "byte_factor", "flop_factor", "like", "count", "value")
+ACTORS = (
+    "factor",
+    "multiplier",
+    "share_of_forward",
+    "byte_factor",
+    "flop_factor",
+    "like",
+    "count",
+    "value",
+)
 """Parameters that take any unit or give none, because the function is linear in them."""
 
 ENDS = ("low", "typ", "typical", "high")
