@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costdata.network_build import TIERS_MOST, fabric_links, fabric_switches, fabric_tiers
-from simkernel.columns import Codes, Column, Floats, Masks
-from simkernel.errors import BadStudy
+from costdata.network_build import fabric_links, fabric_switches, fabric_tiers
+from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import Columns
 from simkernel.ledger import Ledger
 from simkernel.reliability import spares
@@ -103,9 +102,10 @@ def hardware_bill(
     devices_working : (m,) devices the plan computes on
     units, fabric : (m,) or one row
 
-    Raises
-    ------
-    BadStudy : more hosts than three switch layers reach
+    Notes
+    -----
+    More hosts than three switch layers reach have 4 tiers and infinitely many switches: a limit
+    for the caller, see network_build.TIERS_MOST.
     """
     working = np.asarray(devices_working, float)
     per_unit = units.devices_per_unit
@@ -113,7 +113,6 @@ def hardware_bill(
     spare = _spare_units(working, bought, units, support)
     hosts = (bought + spare) * units.hosts_per_unit
     tiers = np.asarray(fabric_tiers(hosts, fabric.radix))
-    _refuse_too_wide(hosts, tiers > TIERS_MOST)
     fabric_shape = (hosts, units.rails, fabric.radix, fabric.oversubscription)
     return HardwareBill(
         devices_working=working,
@@ -137,14 +136,6 @@ def _spare_units(working: Floats, bought: Floats, units: UnitShapes, support: Su
     idle_hosts = np.floor((bought * units.devices_per_unit - working) / host_devices)
     short: Floats = np.ceil(np.maximum(down - idle_hosts, 0.0) / units.hosts_per_unit)
     return short
-
-
-def _refuse_too_wide(hosts: Floats, is_too_wide: Masks) -> None:
-    if np.any(is_too_wide):
-        raise BadStudy(
-            f"{hosts[is_too_wide].max():,.0f} hosts need more than {TIERS_MOST} switch layers; "
-            "use fewer devices or a switch with more ports"
-        )
 
 
 @dataclass(frozen=True)

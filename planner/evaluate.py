@@ -14,6 +14,7 @@ import numpy as np
 
 from costdata.defaults import default
 from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
+from costdata.network_build import TIERS_MOST
 from planner.engine import Engine
 from planner.metrics import find_metric, is_at_least
 from planner.purchase import Rows, bill_of, rest_watts
@@ -282,6 +283,7 @@ def _bought(engine: Engine, plans: TrainingPlans, step: Step, accelerator: str) 
         "nodes": bill.hosts,
         "supernodes": np.ceil(bill.hosts * shelf.devices_per_host[0] / plans.supernode_devices),
         "purchase_units": bill.purchase_units + bill.spare_units,
+        "fabric_tiers": bill.tiers,
         "used_per_domain": step.used_per_domain * 1.0,
     }
     return Bought(bill, rest_watts(shelf, rows, rest_w), metrics)
@@ -332,6 +334,9 @@ def _limits(
     found = {
         "memory": Limit(metrics["resident_bytes"], memory, "B"),
         "global_batch_tokens": Limit(batch, most, "tokens"),
+        "fabric_tiers": Limit(
+            metrics["fabric_tiers"], np.full(len(plans), TIERS_MOST * 1.0), "layers"
+        ),
         "kernels": Limit(
             engine.unsupported(accelerator)[plans.precision_code], 0.0 * memory, "kernels"
         ),

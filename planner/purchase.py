@@ -59,11 +59,15 @@ def shelf_of(catalog: Catalog, names: Sequence[str]) -> Shelf:
     Raises
     ------
     UnknownName : no such chip
+
+    Notes
+    -----
+    Chips with network ports of their own and no cards (Gaudi) have one rail per device.
     """
     facts = [catalog.accelerator(name) for name in names]
     rates = catalog.chips(names).scaleout_bytes_per_s
     per_host = np.array([float(f.devices_per_host) for f in facts])
-    rails = np.array([float(max(f.nics_per_host, 1)) for f in facts])
+    rails = np.array([float(f.nics_per_host or f.devices_per_host) for f in facts])
     ports = rates * per_host / rails
     return Shelf(
         names=tuple(names),

@@ -170,10 +170,10 @@ class TestHardwareBill:
         spared = hardware_bill(column(1024), servers(), fabric(), Support(0, 0, 50_677.0, 24.0))
         assert spared.ports[0] == 1032
 
-    def test_too_many_hosts_for_three_layers_are_refused(self):
-        """An infinite number of switches would be priced."""
-        with pytest.raises(BadStudy, match="131,072 hosts need more than 3 switch layers"):
-            hardware_bill(column(1_048_576), servers(), fabric(), BARE)
+    def test_too_many_hosts_for_three_layers_show_as_a_fourth(self):
+        """A caller could not tell a fabric that cannot be wired from one that can."""
+        plan = hardware_bill(column(1_048_576), servers(), fabric(), BARE)
+        assert (plan.tiers[0], plan.switches[0]) == (4, np.inf)
 
     def test_watts_follow_what_each_device_does(self):
         """Stranded devices would draw nothing, or as much as working ones."""
