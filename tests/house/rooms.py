@@ -3,6 +3,7 @@
 import ast
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,6 +62,7 @@ def _functions(node, around):
             yield from _functions(child, (*around, child.name))
 
 
+@cache
 def rooms(*floors):
     """All rooms of some floors; of all when none is named."""
     paths = []
