@@ -88,9 +88,14 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     plans = training_plans(engine, columns)
     chip = chip_of(engine, columns, accelerator)
     step = training_step(engine.job, engine.model, chip, plans, engine.reserve)
-    step, watts = _capped(chip, plans, step)
     step = _pinned_step(engine, chip, plans, step)
+    step, watts = _capped(chip, plans, step, is_given=is_step_given(engine))
     return _gathered(engine, chip, plans, step, watts, accelerator)
+
+
+def is_step_given(engine: Engine) -> bool:
+    """The study pins how long a step takes."""
+    return bool({"mfu_frac", "step_s"} & set(engine.study.pin))
 
 
 def training_plans(engine: Engine, columns: Mapping[str, Any]) -> TrainingPlans:
@@ -151,14 +156,18 @@ class DeviceWatts:
     host_peak_w: Floats
 
 
-def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, DeviceWatts]:
+def _capped(
+    chip: Chips, plans: TrainingPlans, step: Step, *, is_given: bool
+) -> tuple[Step, DeviceWatts]:
     """The step under a power cap: a lower clock stretches its arithmetic, nothing else.
 
-    The cap is a share of the chip's rated power; below what the device draws it binds.
+    The cap is a share of the chip's rated power; below what the device draws it binds. A step
+    that the study gives (`is_given`) is what it is: the cap then only bounds the watts, and the
+    devices count as busy throughout, since what a plan would wait for is not in a given figure.
     """
     power, step_s = chip.power, np.asarray(step.time.total)
     waiting_s = sum((step.time.terms[n] for n in WAITING_TERMS), start=0.0 * step_s)
-    busy_frac = np.maximum(1.0 - waiting_s / step_s, 1e-6)
+    busy_frac = np.maximum(1.0 - waiting_s / step_s * (not is_given), 1e-6)
     shares = [step.memory_frac, step.compute_frac, step.network_frac]
     busy_w = device_w(power, *(np.minimum(share / busy_frac, 1.0) for share in shares))
     cap_w = power.cap_w * plans.power_cap_frac
@@ -167,6 +176,7 @@ def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, Device
     clock = np.where(is_over, capped_clock_frac(cap_w, floor_w, np.maximum(busy_w, cap_w)), 1.0)
     compute_s = sum((step.time.terms.get(n, 0.0) for n in COMPUTE_TERMS), start=0.0 * step_s)
     slower = np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), compute_s / step_s))
+    slower = slower * (not is_given)
     terms = {**step.time.terms, "power_cap": step_s * slower}
     scale = 1.0 / (1.0 + slower)
     capped = replace(
@@ -188,13 +198,16 @@ def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, Device
 
 
 def _pinned_step(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> Step:
-    """The step when the study pins the model FLOP utilisation: all terms scaled to it."""
-    pinned = engine.study.pin.get("mfu_frac")
-    if pinned is None:
+    """The step when the study pins it, or its model FLOP utilisation: all terms scaled to it."""
+    pin = engine.study.pin
+    if "mfu_frac" in pin:
+        flop = engine.flop_per_token * _tokens(engine, plans)
+        wanted_s = flop / (peak_of(chip, plans) * plans.devices * pin["mfu_frac"])
+    elif "step_s" in pin:
+        wanted_s = np.full(len(plans), pin["step_s"])
+    else:
         return step
-    flop = engine.flop_per_token * _tokens(engine, plans)
-    rate = peak_of(chip, plans) * plans.devices * pinned
-    factor = flop / rate / np.asarray(step.time.total)
+    factor = wanted_s / np.asarray(step.time.total)
     return replace(
         step,
         time=step.time.scaled(factor),

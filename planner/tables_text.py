@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 WIDTH = 110
 DECISIONS = (
@@ -207,11 +208,11 @@ def _figure(value: Any) -> str:
 
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", show_edge=False, pad_edge=False)
     for head in heads:
-        table.add_column(head, overflow="fold")
+        table.add_column(Text(head), overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) for cell in row))
     out = io.StringIO()
     Console(file=out, width=max(WIDTH, 12 * len(heads)), no_color=True).print(table)
     return out.getvalue().rstrip()

@@ -17,6 +17,10 @@ from simkernel.columns import Codes, Floats
 PRECISIONS = ("bf16", "fp16", "fp8", "fp8_block", "mxfp8", "nvfp4", "mxfp4", "int8")
 """GEMM precisions; a precision axis stores the index. fp8_block: 128 x 128 block scales."""
 
+PRECISION_BYTES = (2.0, 2.0, 1.0, 1.03, 1.03, 0.5625, 0.53125, 1.0)
+"""Bytes of one GEMM input value with its scales: a fp32 scale per 128 for fp8_block, one byte per
+32 for mxfp8 and mxfp4 and per 16 for nvfp4 (OCP Microscaling Formats v1.0; NVIDIA NVFP4)."""
+
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
 """What a link is asked to do; link curves have one column each."""
 

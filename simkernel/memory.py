@@ -13,10 +13,10 @@ import numpy as np
 from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats, Masks
-from simkernel.hardware import PRECISIONS
+from simkernel.hardware import PRECISION_BYTES
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
-from simkernel.ops import ONE_BYTE_PRECISIONS, WIDE_BYTES, Share, imbalance, tensor_cut
+from simkernel.ops import WIDE_BYTES, Share, imbalance, tensor_cut
 from simkernel.stages import STAGES
 
 GRADIENT_BYTES = 4.0  # fp32 accumulation, Korthikanti et al. 2022, section 6 (18 B/parameter)
@@ -262,9 +262,9 @@ def _state(
 
 
 def _weight_bytes(plans: TrainingPlans) -> Floats:
-    """bf16 weights, and the one-byte copy that quantised products read."""
-    narrow = np.array([p in ONE_BYTE_PRECISIONS for p in PRECISIONS])[plans.precision_code]
-    return np.where(narrow, WIDE_BYTES + 1.0, WIDE_BYTES)
+    """bf16 weights, and the narrow copy that quantised products read."""
+    copies = [width if width < WIDE_BYTES else 0.0 for width in PRECISION_BYTES]
+    return WIDE_BYTES + np.array(copies)[plans.precision_code]
 
 
 def _gathered(parameters: StageParameters, zero_stage: Codes, layer_counts: Floats) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats
-from simkernel.hardware import PRECISIONS, Chips
+from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
 from simkernel.models import Core, LayerKind, Model, Weight, mean_keys
 from simkernel.passes import Pass, combine, computed, sent
 from simkernel.placement import Group, Placement
@@ -41,7 +41,6 @@ Parts = dict[str, Pass]
 
 WIDE_BYTES = 2.0
 """Bytes of a bf16 value."""
-ONE_BYTE_PRECISIONS = tuple(p for p in PRECISIONS if p not in ("bf16", "fp16"))
 UNQUANTISED = ("router", "head", "embedding")
 """Kept in bf16 whatever the GEMM precision (DeepSeek-V3 report, section 3.3.1)."""
 
@@ -78,7 +77,6 @@ def share_of(
 ) -> Share:
     """The share of every candidate; `chips` has one row or one per candidate."""
     tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
-    narrow = np.array([p in ONE_BYTE_PRECISIONS for p in PRECISIONS])[plans.precision_code]
     wide_code = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
     return Share(
         tokens=tokens,
@@ -88,7 +86,7 @@ def share_of(
         tensor=plans.tensor_parallel,
         expert=plans.expert_parallel,
         expert_tensor=plans.expert_tensor_parallel,
-        input_bytes=np.where(narrow, 1.0, WIDE_BYTES),
+        input_bytes=np.array(PRECISION_BYTES)[plans.precision_code],
         gemm=gemm_rates(chips, plans.precision_code),
         wide_gemm=gemm_rates(chips, wide_code),
         attention=attention_rates(chips),

@@ -60,7 +60,7 @@ class BillResult:
     evaluated, masked, rejected : counts; masked by rule, rejected by limit
     front : columns of the bill's physical front: "key", axes, metrics, ledger terms
     nearest : the same for the least-violating candidates when the bill has no feasible one
-    seconds : of work [s]
+    seconds : of processor time [s]
     """
 
     index: int
@@ -92,7 +92,7 @@ def sweep(engine: Engine, workers: int, is_stopped: Callable[[], bool]) -> Itera
 
 def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
     """Every candidate of one bill, evaluated; its physical front."""
-    started = time.perf_counter()
+    started = time.process_time()
     result = BillResult(bill.index)
     accelerator = str(bill.values["accelerator"])
     front, points = _nothing(), np.empty((0, 0))
@@ -108,7 +108,7 @@ def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
         front, points = _merged(engine, front, points, block, rows, found)
     if front:
         result.front, result.nearest = front, _nothing()
-    result.seconds = time.perf_counter() - started
+    result.seconds = time.process_time() - started
     return result
 
 
