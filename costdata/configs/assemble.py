@@ -202,7 +202,7 @@ def _doubled(kind: LayerKind, keys: Keys, family: Family) -> LayerKind:
 def _drafts(keys: Keys, family: Family, steps: Sequence[Layer], layers: int) -> list[LayerKind]:
     """Multi-token-prediction layers, set apart from the headline."""
     drafts = keys.optional("drafts")
-    if not drafts or not keys.flag("use_mtp", default=True):
+    if not drafts or not steps or not keys.flag("use_mtp", default=True):
         return []
     drafts *= keys.number("mtp_transformer_layers", default=1) or 1
     if drafts > MAX_LAYERS:

@@ -48,14 +48,16 @@ def _grouped(keys: Keys, family: Family, mixer: str, layers: int) -> Part:
     shares_projection = mixer == "full" and keys.flag("attention_k_eq_v")
     kv_width = kv_heads * (key_dim if shares_projection else key_dim + value_dim)
     query = heads * key_dim * (2 if _gates_in_query(keys, family) else 1)
-    weights = [column("q", hidden, query), row("o", heads * value_dim, hidden)]
+    rank = keys.optional("query_rank")  # Step-3 factorises the query projection
+    weights = [column("q", rank or hidden, query), row("o", heads * value_dim, hidden)]
     if owns_cache:
         weights.insert(1, column("kv", hidden, kv_width))
     weights += _output_gate(keys, family, heads, value_dim)
+    weights += [whole("q_a", hidden, rank)] if rank else []
     has_qkv, has_o = has_bias(keys, family.bias)
     vectors = (query + (kv_width if owns_cache else 0)) * has_qkv + hidden * has_o
     vectors += _head_norms(keys, family, (heads, kv_heads if owns_cache else 0), key_dim)
-    vectors += heads * _has_sinks(keys, family, mixer)
+    vectors += heads * _has_sinks(keys, family, mixer) + rank
     vectors += heads * value_dim * ("sub_norms" in family.extras)
     core = Core(
         "softmax",
@@ -90,7 +92,8 @@ def _head_shape(keys: Keys, family: Family, mixer: str) -> tuple[int, int, int, 
             else keys
         )
         heads = keys.optional("window_heads") or heads
-        kv_heads = keys.optional("window_kv_heads") or kv_heads
+        twice = kv_heads * (2 if "twice_in_window" in family.extras else 1)
+        kv_heads = keys.optional("window_kv_heads") or twice
         key_dim = keys.optional("window_head_dim") or key_dim
         value_dim = keys.optional("window_value_dim") or value_dim
     if heads % kv_heads and "heads" not in keys.faults.missing:

@@ -83,9 +83,9 @@ def is_gated(keys: Keys, family: Family) -> bool:
     activation = keys.value(
         "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "activation"
     )
-    if activation in GATED_ACTIVATIONS:
+    if str(activation) in GATED_ACTIVATIONS:
         return True
-    if activation not in PLAIN_ACTIVATIONS:
+    if str(activation) not in PLAIN_ACTIVATIONS:
         keys.missing(
             "hidden_act",
             f"activation {activation!r} of model type {family.model_type!r} does not tell whether "

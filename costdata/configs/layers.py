@@ -197,9 +197,13 @@ def _periodic(keys: Keys, layers: int) -> Sequence[str] | None:
     period, offset = keys.number("attn_layer_period"), keys.number("attn_layer_offset")
     if period:
         return ["full" if i % period == offset else "linear" for i in range(layers)]
-    every = keys.number("full_attention_interval", "layer_group_size")
+    every = keys.number("full_attention_interval")
     if every:
         return ["linear" if (i + 1) % every else "full" for i in range(layers)]
+    group = keys.number("layer_group_size")
+    if group:  # Ring-linear: what is left over after the last whole group attends in full
+        whole = layers // group * group
+        return ["linear" if (i + 1) % group and i < whole else "full" for i in range(layers)]
     return ["linear"] * layers if keys.model_type in ONLY_STATES else None
 
 
@@ -224,7 +228,8 @@ def _windowed(keys: Keys, family: Family, layers: int) -> Sequence[str]:
     if not keys.has("window") or not is_on:
         return ["full"] * layers
     rule = _window_rule(keys, family)
-    return [("full", "window")[rule(i)] for i in range(layers)]
+    last = layers - 1 if "last_full" in family.extras else layers
+    return [("full", "window")[rule(i) and i < last] for i in range(layers)]
 
 
 def _window_rule(keys: Keys, family: Family) -> Callable[[int], bool]:

@@ -40,6 +40,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     "head_dim": ("head_dim", "attention_head_dim", "attn_head_dim", "kv_channels", "d_kv"),
     "value_dim": ("v_head_dim", "value_head_dim"),
     "q_lora_rank": ("q_lora_rank",),
+    "query_rank": ("share_q_dim",),
     "kv_lora_rank": ("kv_lora_rank",),
     "qk_nope_head_dim": ("qk_nope_head_dim",),
     "qk_rope_head_dim": ("qk_rope_head_dim",),

@@ -128,12 +128,14 @@ def _experts(hidden: int, width: int, gated: bool, experts: int, top_k: int) -> 
 
 def _shared_width(keys: Keys, family: Family, width: int) -> int:
     """Width of all shared experts together."""
-    if "beside_mlp" in family.extras:  # Gemma 4 keeps its dense MLP beside the experts
+    if {"beside_mlp", "shared_dense"} & family.extras:  # a dense MLP beside the experts
         return keys.count("dense_width")
     if "shared_one" in family.extras:  # Llama 4: one shared expert as wide as a routed one
         return width
-    stated = keys.optional("shared_width")
-    return stated or keys.optional("shared_experts") * width
+    stated, count = keys.optional("shared_width"), keys.optional("shared_experts")
+    if "shared_each" in family.extras:  # Ling states the width of one shared expert
+        return (stated or width) * count
+    return stated or count * width
 
 
 def _pair(prefix: str, hidden: int, width: int, gated: bool) -> tuple[Weight, ...]:

@@ -41,7 +41,8 @@ def linear(keys: Keys) -> Part:
         return mamba2(keys)
     if keys.has("mamba_state"):
         return _mamba1(keys)
-    if keys.value("attn_type_list", "linear_attn_alpha_factor", "layer_group_size") is not None:
+    marks = ("attn_type_list", "linear_attn_alpha_factor", "layer_group_size")
+    if keys.value(*marks) is not None or keys.model_type.startswith("minimax"):
         return _lightning(keys)
     keys.missing(
         "layer_types",
@@ -92,7 +93,8 @@ def _mamba1(keys: Keys) -> Part:
     Gu and Dao, arXiv 2312.00752; layout as in transformers modeling_jamba.py.
     """
     hidden, state, kernel = (keys.count(m) for m in ("hidden", "mamba_state", "mamba_conv"))
-    inner = keys.optional("mamba_inner") or keys.count("mamba_expand") * hidden
+    stated = "mamba_inner" if keys.model_type == "jamba" else "plain_width"
+    inner = keys.optional(stated) or keys.count("mamba_expand") * hidden
     rank = keys.value("mamba_dt_rank", "time_step_rank")
     rank = math.ceil(hidden / 16) if rank in (None, "auto") else keys.count("mamba_dt_rank")
     weights = (
