@@ -187,6 +187,23 @@ class Catalog:
             raise MissingFact(f"{row.name} has a range but no typical value in facility.csv")
         return row.facts["value"]
 
+    def planning(self, name: str) -> float:
+        """A planning figure that belongs to no chip and no site, such as "checkpoint_s".
+
+        Raises
+        ------
+        UnknownName : no such figure
+        """
+        rows = self.tables["defaults"]
+        if (name,) not in rows:
+            raise unknown("planning figure", name, (row.name for row in rows.values()))
+        return rows[(name,)].facts["value"].number
+
+    def planning_facts(self) -> dict[str, Fact]:
+        """Every planning figure with its source."""
+        rows = self.tables["defaults"].values()
+        return {f"defaults.{row.name}": row.facts["value"] for row in rows}
+
     def embodied(self, accelerator: str, method: str = "pcf") -> Embodied:
         """Carbon of making one device by a method: pcf, act or boavizta.
 

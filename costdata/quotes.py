@@ -15,7 +15,6 @@ import numpy as np
 
 from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
-from costdata.defaults import default
 from costdata.facts import Fact
 from costdata.network_build import TIERS_MOST
 from costdata.offers import Part
@@ -132,7 +131,7 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
         port_links_usd=np.array([links]),
         link_w=np.array([OPTICS_PER_LINK * _w(optic, end) * share]),
         storage_usd_per_pb=np.array([_usd(storage, end) / STORAGE_PB]),
-        head_node_usd=np.array([default("head_node_usd")]),
+        head_node_usd=np.array([catalog.planning("head_node_usd")]),
     )
     facts = {
         f"network.{part.name}.{key}": fact
@@ -342,7 +341,7 @@ def _general(
         "utilisation_frac": 1.0,
         "embodied_life_years": life,
         "facility_kgco2e_per_w": 0.0,
-        "headroom_frac": default("provision_headroom_frac"),
+        "headroom_frac": catalog.planning("provision_headroom_frac"),
     }, facts
 
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from costdata import catalog as catalogue
+from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
 from planner.engine import catalogue_names, prepare
 from planner.explain import Explained, explain_plan, nearest_change, one_change, plain
 from planner.plan_keys import plan_key
 from planner.single import single
-from planner.study import Study, read_study, study_document
+from planner.study import Study, read_study, study_document, tables_named_in
 from planner.study_set import with_settings
 from simkernel.errors import BadStudy, UnknownName
 
@@ -145,9 +147,15 @@ def stop(db: Path, name: str) -> None:
 
 
 def _study(path: str, settings: Sequence[str]) -> Study:
-    names = catalogue_names()
+    names = catalogue_names(_catalog_of(path))
     study = read_study(path, names)
     return with_settings(study, settings, names) if settings else study
+
+
+def _catalog_of(path: str) -> Catalog:
+    """The catalogue with the study's own tables over it, if it names any that can be read."""
+    tables = tables_named_in(path)
+    return catalogue.load(tables if tables and tables.is_dir() else None)
 
 
 def _study_of(record: RunRecord) -> Study:

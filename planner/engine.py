@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
-from costdata.defaults import default
 from costdata.support import KERNELS
 from planner.axes import ALL
 from planner.purchase import Shelf, shelf_of
@@ -106,7 +106,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
             f"study.kind = {study.kind!r} is read and checked but not evaluated in this version; "
             'wanted kind = "train"'
         )
-    catalog = catalog or catalogue.load()
+    catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     work = study.training
     model = read_model(work.model)
     named = study.axes["accelerator"]
@@ -129,7 +129,9 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         job=job,
         space=make_space(chosen, model_counts(model, work), sizes),
         missing=MappingProxyType(missing),
-        reserve=Reserve(default("framework_bytes"), default("fragmentation_frac")),
+        reserve=Reserve(
+            catalog.planning("framework_bytes"), catalog.planning("fragmentation_frac")
+        ),
     )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from costdata.defaults import default
 from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from planner.engine import Engine
@@ -255,7 +254,7 @@ def _gathered(
         "it_mean_w": np.asarray(it_mean.total),
         "it_peak_w": np.asarray(it_peak.total),
         "provisioned_w": np.asarray(
-            provisioned_w(it_peak.total, default("provision_headroom_frac"))
+            provisioned_w(it_peak.total, engine.catalog.planning("provision_headroom_frac"))
         ),
     }
     return Evaluated(
@@ -326,8 +325,9 @@ def _goodput(engine: Engine, devices: Codes) -> Floats:
     """Useful share of wall time with checkpoints at the availability-optimal interval."""
     if "goodput_frac" in engine.study.pin:
         return np.full(len(devices), engine.study.pin["goodput_frac"])
-    job_mtbf_s = reliability.mtbf_s(default("device_mtbf_h") * SECONDS_PER_HOUR, devices)
-    checkpoint_s, recovery_s = default("checkpoint_s"), default("recovery_s")
+    figure = engine.catalog.planning
+    job_mtbf_s = reliability.mtbf_s(figure("device_mtbf_h") * SECONDS_PER_HOUR, devices)
+    checkpoint_s, recovery_s = figure("checkpoint_s"), figure("recovery_s")
     interval_s = reliability.available_interval_s(job_mtbf_s, checkpoint_s, recovery_s)
     lost = reliability.lost_frac(job_mtbf_s, interval_s, checkpoint_s, recovery_s)
     return np.asarray(reliability.goodput_frac(lost))

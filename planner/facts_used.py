@@ -11,13 +11,12 @@ import numpy as np
 
 import costdata
 from costdata.catalog import Catalog
-from costdata.defaults import defaults
 from planner.engine import Engine
 
 
 def facts_used(engine: Engine, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Facts of every chip and site among the plans, and the planning figures, by full name."""
-    found: dict[str, Any] = {f"defaults.{name}": item for name, item in defaults().items()}
+    found: dict[str, Any] = dict(engine.catalog.planning_facts())
     for chip in np.unique(np.asarray(columns.get("accelerator", []), dtype=str)):
         for name, fact in engine.catalog.facts_for(str(chip)).items():
             found[f"{chip}.{name}"] = fact

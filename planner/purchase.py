@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from costdata.defaults import default
 from costdata.hardware_bill import (
     FabricShapes,
     HardwareBill,
@@ -29,7 +28,8 @@ from simkernel.columns import Codes, Floats
 class Shelf:
     """What is sold around each chip; (k,) in the order of `names`.
 
-    `parts` are switches, cables and storage for host ports of the chip's rate.
+    `parts` are switches, cables and storage for host ports of the chip's rate, `support` what
+    stands beside the devices: storage, head nodes, spares.
     """
 
     names: tuple[str, ...]
@@ -37,6 +37,9 @@ class Shelf:
     devices_per_host: Floats
     rails: Floats
     parts: RoomParts
+    support: Support
+    storage_w_per_pb: float
+    head_node_w: float
 
 
 @dataclass(frozen=True)
@@ -75,16 +78,14 @@ def shelf_of(catalog: Catalog, names: Sequence[str]) -> Shelf:
         devices_per_host=per_host,
         rails=rails,
         parts=stacked(room_parts(catalog, float(port)).table for port in ports),
-    )
-
-
-def support() -> Support:
-    """What stands beside the devices: storage, head nodes, spares."""
-    return Support(
-        storage_pb_per_device=default("storage_pb_per_device"),
-        head_nodes_per_host=default("head_nodes_per_host"),
-        device_mtbf_hours=default("device_mtbf_h"),
-        repair_hours=default("repair_h"),
+        support=Support(
+            storage_pb_per_device=catalog.planning("storage_pb_per_device"),
+            head_nodes_per_host=catalog.planning("head_nodes_per_host"),
+            device_mtbf_hours=catalog.planning("device_mtbf_h"),
+            repair_hours=catalog.planning("repair_h"),
+        ),
+        storage_w_per_pb=catalog.planning("storage_w_per_pb"),
+        head_node_w=catalog.planning("head_node_w"),
     )
 
 
@@ -118,7 +119,7 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
         usable_per_unit=np.where(domain <= per_unit, part, whole),
     )
     fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription)
-    return hardware_bill(rows.devices, shapes, fabric, support())
+    return hardware_bill(rows.devices, shapes, fabric, shelf.support)
 
 
 def rest_watts(shelf: Shelf, rows: Rows, rest_w: Floats) -> Watts:
@@ -130,6 +131,6 @@ def rest_watts(shelf: Shelf, rows: Rows, rest_w: Floats) -> Watts:
         rest_w=rest_w,
         switch_w=parts.switch_w,
         link_w=parts.link_w,
-        storage_w_per_pb=ones * default("storage_w_per_pb"),
-        head_node_w=ones * default("head_node_w"),
+        storage_w_per_pb=ones * shelf.storage_w_per_pb,
+        head_node_w=ones * shelf.head_node_w,
     )

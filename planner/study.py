@@ -59,6 +59,7 @@ class Study:
     Parameters
     ----------
     name, kind, seed : as in [study]
+    tables : folder of the user's own fact tables from the root, "" for none
     workloads : by name; empty for kind "hardware"
     axes : levels of every axis of the kind, in the order of `planner.axes`; one of devices,
         nodes, supernodes; words such as "offered" and "derived" stand for themselves
@@ -73,6 +74,7 @@ class Study:
     name: str
     kind: str
     seed: int
+    tables: str
     workloads: Mapping[str, Workload]
     axes: Mapping[str, tuple[Level, ...]]
     costing: Costing
@@ -133,10 +135,23 @@ def study_from_document(
     return _checked(document, Faults(place), text, folder, names or Names())
 
 
+def tables_named_in(path: str | File) -> File | None:
+    """The folder of own tables that a study file names, before anything else of it is checked."""
+    try:
+        document, _, _ = parse_toml(File(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None  # `read_study` says why
+    header = document.get("study", {})
+    tables = header.get("tables", "") if isinstance(header, Mapping) else ""
+    if not isinstance(tables, str) or not tables:
+        return None
+    return File(_from(File(path).absolute().parent, tables))
+
+
 def study_document(study: Study) -> dict[str, Any]:
     """The study fully resolved, as plain data that reads back as the same study."""
     return {
-        "study": {"name": study.name, "kind": study.kind, "seed": study.seed},
+        "study": {n: getattr(study, n) for n in ("name", "kind", "seed", "tables")},
         "workload": {name: asdict(work) for name, work in study.workloads.items()},
         "axes": {name: list(levels) for name, levels in study.axes.items()},
         "costing": {**asdict(study.costing), "site": list(study.costing.site)},
@@ -170,6 +185,11 @@ def study_sha256(study: Study) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def _from(folder: File, path: str) -> str:
+    """A path of the study from the root; never from the working folder."""
+    return str((folder / File(path).expanduser()).resolve()) if path else ""
+
+
 def _text_of(file: File) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")  # some editors write a mark first
@@ -194,6 +214,7 @@ def _checked(
         name=header.name if header else "",
         kind=kind,
         seed=header.seed if header else 0,
+        tables=_from(folder, header.tables) if header else "",
         workloads=_workloads(tables["workload"], kind, faults, folder, names),
         axes=_axes(tables["axes"], kind, faults, names),
         costing=_costing(tables["costing"], faults, names),

@@ -41,6 +41,9 @@ class Header:
     seed: Annotated[
         int, Field(strict=True, ge=0, description="a whole number of at least 0, e.g. seed = 1")
     ] = 0
+    tables: Annotated[
+        str, Field(strict=True, description="a folder of your own tables, from the study's folder")
+    ] = ""
 
 
 @dataclass(frozen=True, config=_CONFIG)
