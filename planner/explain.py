@@ -7,20 +7,24 @@ sweep, and every changed neighbour in full as well.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from costdata.tco import HOURS_PER_YEAR
+from planner.axes import DEFAULT_SCHEDULE
 from planner.costing import Costed, cost_plans, terms_of
 from planner.engine import Engine
 from planner.evaluate import Evaluated, evaluate
+from planner.facts_used import facts_used
+from planner.metrics import find_metric, is_at_least
 from planner.plan_keys import broken_rules, codes_of, neighbours, plan_name
-from planner.rules import bill_rules
+from planner.rules import bill_rules, train_rules
 from planner.search.sweep import named_rows
-from planner.space import Ints, values_of
+from planner.space import Ints, keys_of, values_of
 from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger
 from simkernel.models import active_parameters, parameters
@@ -111,7 +115,7 @@ def one_change(engine: Engine, key: int) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     possible: dict[tuple[int, ...], list[tuple[str, Ints]]] = defaultdict(list)
     width = len(engine.space.bill_axes)
-    for axis, changed in neighbours(engine.space, row):
+    for axis, changed in _changes(engine, row):
         broken = broken_rules(engine.space, changed)
         if broken:
             lines.append(_line(engine, axis, row, changed, False, _reasons(broken), {}))
@@ -131,6 +135,43 @@ def one_change(engine: Engine, key: int) -> list[dict[str, Any]]:
             lines.append(_line(engine, axis, row, changed, not over, why, deltas))
     order = {name: i for i, name in enumerate(engine.space.axes)}
     return sorted(lines, key=lambda line: (order[line["axis"]], str(line["to"])))
+
+
+def _changes(engine: Engine, row: Ints) -> Iterator[tuple[str, Ints]]:
+    """Neighbours of a plan, with what has to follow a change changed too.
+
+    Another chip comes in its own largest domain where ours is not sold; a schedule and its
+    virtual stages go together. Domains that the chip is not sold in are no choice at all.
+    """
+    space = engine.space
+    chip, domain = space.axes.index("accelerator"), space.axes.index("supernode_devices")
+    domains = space.levels["supernode_devices"]
+    for axis, changed in neighbours(space, row):
+        sold = space.chips[str(space.levels["accelerator"][changed[chip]])].domain_options
+        if domains[changed[domain]] not in sold:
+            known = [d for d in domains if d in sold]
+            if axis != "accelerator" or not known:
+                continue
+            changed[domain] = domains.index(max(known, key=float))
+        _follow_schedule(engine, axis, changed)
+        yield axis, changed
+
+
+def _follow_schedule(engine: Engine, axis: str, changed: Ints) -> None:
+    """One stage or one chunk means the plain schedule, the plain schedule one chunk."""
+    space = engine.space
+    names = ("schedule", "virtual_stages", "pipeline_parallel")
+    schedule, chunks, stages = (space.axes.index(name) for name in names)
+    plain_schedule = (DEFAULT_SCHEDULE, 1)
+    is_plain = {
+        "schedule": space.levels["schedule"][changed[schedule]] == DEFAULT_SCHEDULE,
+        "virtual_stages": space.levels["virtual_stages"][changed[chunks]] == 1,
+        "pipeline_parallel": space.levels["pipeline_parallel"][changed[stages]] == 1,
+    }
+    if is_plain.get(axis):
+        for at, name, value in zip((schedule, chunks), names, plain_schedule, strict=False):
+            if value in space.levels[name]:
+                changed[at] = space.levels[name].index(value)
 
 
 def nearest_change(engine: Engine, key: int) -> dict[str, Any]:
@@ -183,8 +224,6 @@ def _no_price(engine: Engine) -> dict[str, Any]:
 
 
 def _costed_violations(engine: Engine, costed: Costed, row: int) -> list[dict[str, Any]]:
-    from planner.metrics import find_metric, is_at_least
-
     sites = len(engine.study.costing.site)
     rows = slice(row * sites, (row + 1) * sites)
     lines = []
@@ -206,20 +245,12 @@ def _refuse_broken(engine: Engine, row: Ints) -> None:
 
 
 def _each_reason(broken: tuple[str, ...]) -> list[str]:
-    return [f"{name}: {_REASONS[name]}" for name in broken]
+    return [f"{name}: {_rule_reasons()[name]}" for name in broken]
 
 
-class _Reasons(dict[str, str]):
-    """Rule name to its reason, read once."""
-
-    def __missing__(self, name: str) -> str:
-        from planner.rules import train_rules
-
-        self.update({rule.name: rule.reason for rule in (*bill_rules(), *train_rules())})
-        return self.get(name, name) if name in self else name
-
-
-_REASONS = _Reasons()
+@cache
+def _rule_reasons() -> dict[str, str]:
+    return {rule.name: rule.reason for rule in (*bill_rules(), *train_rules())}
 
 
 def _reasons(broken: tuple[str, ...]) -> str:
@@ -275,8 +306,6 @@ def _line(
     why: str,
     objectives: dict[str, Any],
 ) -> dict[str, Any]:
-    from planner.space import keys_of
-
     at = engine.space.axes.index(axis)
     levels = engine.space.levels[axis]
     return {
@@ -322,8 +351,6 @@ def _largest(ledger: Mapping[str, Any]) -> str:
 
 
 def _facts(engine: Engine, plans: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    from planner.facts_used import facts_used
-
     return {
         name: {
             "value": plain(fact.value) if isinstance(fact.value, int | float) else str(fact.value),
