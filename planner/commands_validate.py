@@ -1,0 +1,110 @@
+"""What `planner validate` answers, as one document, as text, and as a file of rows."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from costdata import catalog as catalogue
+from planner.truth_rows import chosen, read_truth
+from planner.truth_scores import scores
+from planner.validate import Prediction, Validation
+from planner.validate import validate as predict
+from simkernel.errors import BadStudy
+
+SHIPPED = "shipped"
+ROW_COLUMNS = (
+    "case_id", "source_group", "model", "accelerator", "metric", "measured", "predicted", "ratio",
+    "is_infeasible",
+)  # fmt: skip
+
+
+def validate(
+    truth: Sequence[Path], protocol: str, where: Sequence[str], rows_to: Path | None = None
+) -> dict[str, Any]:
+    """Predicted against measured, as the document of the contract.
+
+    Parameters
+    ----------
+    truth : files of training measurements
+    protocol : "shipped", the only one of this version: the tables in the repository, no fit
+    where : COLUMN=VALUE, narrowing or overriding which rows are used
+    rows_to : a CSV file to write one line per predicted row to
+
+    Raises
+    ------
+    BadStudy : another protocol, or a condition that is none
+    BadFile : a file that is no file of training measurements
+    """
+    if protocol != SHIPPED:
+        raise BadStudy(f'--protocol {protocol}: not in this version; wanted "{SHIPPED}"')
+    rows = chosen(read_truth(truth), where)
+    if not rows:
+        raise BadStudy("no row is left to validate; widen --where")
+    found = predict(rows, catalogue.load())
+    if rows_to is not None:
+        _write(rows_to, found.predictions)
+    return document(len(rows), found, protocol)
+
+
+def document(rows: int, found: Validation, protocol: str) -> dict[str, Any]:
+    """The JSON document of a validation."""
+    infeasible = [p.row.case_id for p in found.predictions if p.is_infeasible]
+    return {
+        "rows": rows,
+        "predicted": len(found.predictions),
+        "unsupported": [{"case_id": case, "why": why} for case, why in found.unsupported],
+        "infeasible": list(dict.fromkeys(infeasible)),
+        "protocol": protocol,
+        "metrics": scores(found.predictions),
+    }
+
+
+def validate_text(document: Mapping[str, Any]) -> str:
+    """Error tables, what was not predicted and why, and what was called infeasible."""
+    lines = [
+        f"{document['predicted']} of {document['rows']} rows predicted, "
+        f"protocol {document['protocol']}"
+    ]
+    for metric, found in document["metrics"].items():
+        lines += ["", _line(metric, HEAD), _line("all", _cells(found))]
+        for group, values in found["groups"].items():
+            lines.append(f"by {group}")
+            lines += [_line(f"  {value}", _cells(part)) for value, part in values.items()]
+    if document["unsupported"]:
+        lines += ["", "not predicted"]
+        lines += [f"  {item['case_id']}: {item['why']}" for item in document["unsupported"]]
+    if document["infeasible"]:
+        lines += ["", "ran, but memory is predicted to be too small"]
+        lines += [f"  {case}" for case in document["infeasible"]]
+    return "\n".join(lines)
+
+
+HEAD = ("n", "mape", "median", "p90", "bias", "in 80%", "in 90%", "tau")
+
+
+def _cells(part: Mapping[str, Any]) -> tuple[str, ...]:
+    names = ("mape", "median_ape", "p90_ape", "bias", "coverage_80", "coverage_90")
+    tau = part["rank_tau"]
+    shown = [f"{100 * part[name]:.1f}%" for name in names]
+    return (str(part["n"]), *shown, "" if tau is None else f"{tau:.2f}")
+
+
+def _line(name: str, cells: Sequence[str]) -> str:
+    return f"{name:28.28}" + "".join(f"{cell:>9}" for cell in cells)
+
+
+def _write(path: Path, predictions: Sequence[Prediction]) -> None:
+    """One line per row: measured, predicted, the whole plan and the terms of its step."""
+    plans = list(dict.fromkeys(name for p in predictions for name in p.plan))
+    terms = list(dict.fromkeys(name for p in predictions for name in p.terms_s))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*ROW_COLUMNS, *plans, *(f"{name}_s" for name in terms)])
+        for p in predictions:
+            texts = [p.row.text(n) for n in ROW_COLUMNS[:5]]
+            numbers = [p.measured, p.predicted, p.ratio, int(p.is_infeasible)]
+            settings = [p.plan.get(n, "") for n in plans]
+            writer.writerow([*texts, *numbers, *settings, *(p.terms_s.get(n, "") for n in terms)])

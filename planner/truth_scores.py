@@ -1,0 +1,139 @@
+"""How good predictions are: error, bias, coverage of the shipped bands and order within groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from planner.bands import bands
+from planner.validate import Prediction
+
+GROUPS: Mapping[str, str] = {
+    "source_group": "source_group",
+    "model": "model",
+    "accelerator": "accelerator",
+}
+"""Groups of the report, and the column of the truth file each is read from."""
+
+BAND_OF = {"throughput": "tokens_per_s", "memory_bytes": "resident_bytes"}
+"""Which row of bands.csv a metric of the report is held to."""
+
+INNER_OVER_OUTER = 1.2816 / 1.6449
+"""Logarithm of an 80% band over that of a 90% one, for a normal distribution (its quantiles)."""
+
+SETTINGS = (
+    "n_accel", "tp", "pp", "vpp", "cp", "ep", "seq_len", "global_batch_seqs", "micro_batch",
+    "recompute", "zero_stage", "precision", "software_release", "stack",
+)  # fmt: skip
+FEWEST_TO_RANK = 3
+
+
+def scores(predictions: Iterable[Prediction]) -> dict[str, Any]:
+    """Scores per metric, over all rows and by group.
+
+    Returns
+    -------
+    metric to {n, mape, median_ape, p90_ape, bias, coverage_80, coverage_90, rank_tau, groups}
+
+    Notes
+    -----
+    APE = |predicted / measured - 1|, bias = mean(predicted / measured) - 1.
+    """
+    by_metric: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        by_metric.setdefault(prediction.metric, []).append(prediction)
+    return {
+        metric: {
+            **score(found),
+            "groups": {
+                group: {value: score(part) for value, part in _by(found, column).items()}
+                for group, column in GROUPS.items()
+            },
+        }
+        for metric, found in sorted(by_metric.items(), reverse=True)
+    }
+
+
+def score(predictions: Sequence[Prediction]) -> dict[str, float | None]:
+    """Scores of some rows of one metric."""
+    ratio = np.array([prediction.ratio for prediction in predictions])
+    ape = np.abs(ratio - 1.0)
+    log_low, log_high = (np.log(end) for end in bands()[BAND_OF[predictions[0].metric]])
+    needed = -np.log(ratio)
+    inner = INNER_OVER_OUTER
+    return {
+        "n": len(ratio),
+        "mape": float(ape.mean()),
+        "median_ape": float(np.median(ape)),
+        "p90_ape": float(np.quantile(ape, 0.9)),
+        "bias": float(ratio.mean() - 1.0),
+        "coverage_80": float(np.mean((needed >= log_low * inner) & (needed <= log_high * inner))),
+        "coverage_90": float(np.mean((needed >= log_low) & (needed <= log_high))),
+        "rank_tau": rank_tau(predictions),
+    }
+
+
+def rank_tau(predictions: Sequence[Prediction]) -> float | None:
+    """Kendall's tau, mean over the groups of rows that differ in exactly one setting.
+
+    A group has one source, model and chip and at least three values of the setting; per device.
+    None where there is no such group.
+
+    References
+    ----------
+    Kendall 1938, A New Measure of Rank Correlation, Biometrika 30: (concordant - discordant) /
+    pairs; pairs with equal measurements are left out.
+    """
+    taus = [tau for group in _factorial(predictions) if (tau := _tau(group)) is not None]
+    return float(np.mean(taus)) if taus else None
+
+
+def step_band(predictions: Iterable[Prediction]) -> tuple[float, float]:
+    """5% and 95% quantiles of measured over predicted step seconds, throughput rows only."""
+    ratio = [p.ratio for p in predictions if p.metric == "throughput"]
+    low, high = np.quantile(ratio, [0.05, 0.95])
+    return float(low), float(high)
+
+
+def _by(predictions: Iterable[Prediction], column: str) -> dict[str, list[Prediction]]:
+    groups: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        groups.setdefault(prediction.row.text(column), []).append(prediction)
+    return dict(sorted(groups.items()))
+
+
+def _factorial(predictions: Sequence[Prediction]) -> list[list[Prediction]]:
+    """Groups of rows in which exactly one setting varies, with at least three values of it."""
+    return [
+        group
+        for setting in SETTINGS
+        for group in _keyed(predictions, _fixed([n for n in SETTINGS if n != setting])).values()
+        if len({p.row.text(setting) for p in group}) >= FEWEST_TO_RANK
+    ]
+
+
+def _fixed(settings: Sequence[str]) -> Callable[[Prediction], tuple[str, ...]]:
+    names = ("source_group", "model", "accelerator", "metric", *settings)
+    return lambda p: tuple(p.row.text(name) for name in names)
+
+
+def _keyed(
+    predictions: Iterable[Prediction], key: Callable[[Prediction], tuple[str, ...]]
+) -> dict[tuple[str, ...], list[Prediction]]:
+    groups: dict[tuple[str, ...], list[Prediction]] = {}
+    for prediction in predictions:
+        groups.setdefault(key(prediction), []).append(prediction)
+    return groups
+
+
+def _tau(group: Sequence[Prediction]) -> float | None:
+    per_device = [(p.measured / p.plan["devices"], p.predicted / p.plan["devices"]) for p in group]
+    signs = [
+        np.sign((a[0] - b[0]) * (a[1] - b[1]))
+        for a, b in combinations(per_device, 2)
+        if a[0] != b[0]
+    ]
+    return float(np.mean(signs)) if signs else None

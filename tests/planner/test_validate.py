@@ -1,0 +1,215 @@
+"""Predicted against published: rows are read, filled by the stated rule, and scored honestly."""
+
+import csv
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from costdata import catalog
+from planner import commands_validate
+from planner.cli_validate import register
+from planner.truth_models import model_of_row
+from planner.truth_plans import plans_of_row
+from planner.truth_rows import TruthRow, chosen, read_truth
+from planner.truth_scores import rank_tau, scores
+from planner.truth_units import implied_tokens_per_s
+from planner.validate import validate
+from simkernel.errors import BadFile, BadStudy, MissingFact
+from simkernel.models import parameters
+
+TRAIN = Path(__file__).parents[1] / "truth" / "train.csv"
+
+
+@cache
+def rows():
+    return chosen(read_truth([TRAIN]), [])
+
+
+@cache
+def everything():
+    return validate(rows(), catalog.load())
+
+
+def row(case_id, **changes):
+    """A row of the file with other cells."""
+    found = next(r for r in rows() if r.case_id == case_id)
+    return TruthRow({**found.cells, **changes}, found.where)
+
+
+def test_every_usable_row_is_predicted_or_told_why_not():
+    """A row that fits badly could vanish without a word."""
+    told = len(everything().predictions) + len(everything().unsupported)
+    assert told == len(rows()) == 359
+    assert all(why for _, why in everything().unsupported)
+    assert len(everything().predictions) >= 350
+
+
+def test_a_row_alone_is_predicted_as_in_the_whole_file():
+    """If false, an error would depend on which other rows were looked at."""
+    whole = {(p.row.case_id, p.row.text("metric")): p.predicted for p in everything().predictions}
+    for case in ("sc21-005", "tpu-recipes-003", "nemo-bridge-031"):
+        alone = validate([row(case)], catalog.load()).predictions[0]
+        assert alone.predicted == pytest.approx(whole[case, alone.row.text("metric")], rel=1e-9)
+
+
+def test_the_published_number_never_reaches_the_prediction():
+    """A setting picked after seeing the answer would make the error table worthless."""
+    for case in ("sc21-001", "tpu-recipes-003", "megascale-001", "pythia-008"):
+        one, other = (
+            validate([row(case, value=value)], catalog.load()).predictions[0]
+            for value in ("1", "1000")
+        )
+        assert one.plan == other.plan
+        assert one.predicted == other.predicted
+
+
+def test_speeds_in_any_unit_imply_the_same_tokens():
+    """A step of 2 s for 1,024 sequences of 2,048 tokens is 1,048,576 tokens/s on 8 devices."""
+    base = {"n_accel": "8", "seq_len": "2048", "global_batch_seqs": "1024"}
+    first = row("sc21-001", **base, metric="step_time_s", value="2")
+    model = model_of_row(first)
+    tokens = implied_tokens_per_s(first, model, 312e12)
+    assert tokens == 1024 * 2048 / 2
+    hours = 1e12 / (tokens / 8 * 3600)
+    for metric, value in (
+        ("tokens_per_s_per_gpu", tokens / 8),
+        ("tokens_per_s_total", tokens),
+        ("gpu_hours_per_Ttok", hours),
+    ):
+        other = row("sc21-001", **base, metric=metric, value=str(value))
+        assert implied_tokens_per_s(other, model, 312e12) == pytest.approx(tokens)
+
+
+def test_rates_in_flop_follow_the_convention_of_their_source():
+    """SC21, section 3.2: 96 B s L h^2 (1 + s/6h + V/16Lh) flop with recompute, full attention."""
+    case = row("sc21-001")
+    model = model_of_row(case)
+    layers, hidden, vocab, seq = 24, 2304, 51200, 2048
+    flop = 96 * layers * hidden**2 * (1 + seq / (6 * hidden) + vocab / (16 * layers * hidden))
+    tokens = implied_tokens_per_s(case, model, 312e12)
+    assert tokens == pytest.approx(137e12 * 32 / flop, rel=1e-3)  # norms are not in the formula
+    causal = implied_tokens_per_s(row("sc21-001", flop_convention="causal"), model, 312e12)
+    assert causal > tokens
+    half = row("sc21-001", metric="mfu_percent", value="50")
+    rate = row("sc21-001", metric="model_tflops_per_gpu", value="156")
+    assert implied_tokens_per_s(half, model, 312e12) == implied_tokens_per_s(rate, model, 312e12)
+
+
+def test_settings_that_are_not_stated_follow_the_rule():
+    """Least recompute first, then the largest micro-batch up to 16k tokens; 1 with a pipeline."""
+    free = row("sc21-001", recompute="unknown", micro_batch="", zero_stage="1")
+    plans = plans_of_row(free, model_of_row(free), (8,))
+    assert [p["recompute_code"] for p in plans[:2]] == [0, 0]
+    assert [p["micro_batch_sequences"] for p in plans if p["recompute_code"] == 0] == [8, 4, 2, 1]
+    piped = row("sc21-007", recompute="unknown")
+    plans = plans_of_row(piped, model_of_row(piped), (8,))
+    assert {p["micro_batch_sequences"] for p in plans} == {1}
+    assert [p["recompute_code"] for p in plans] == [0, 1, 2]
+
+
+def test_a_batch_that_cannot_be_shared_out_is_not_rounded():
+    """A step would train other tokens than the row says."""
+    odd = row("sc21-001", global_batch_seqs="510")
+    with pytest.raises(MissingFact, match="batch of 510"):
+        plans_of_row(odd, model_of_row(odd), (8,))
+
+
+def test_a_model_without_a_file_is_built_from_its_columns_to_its_published_size():
+    """A gated MLP mistaken for a plain one would be half its work off."""
+    shaped = {
+        r.text("model"): r for r in rows() if r.text("model").startswith(("gpt-", "maxtext"))
+    }
+    assert len(shaped) > 10
+    for each in shaped.values():
+        count = float(parameters(model_of_row(each)).total)
+        is_narrow = each.text("model") == "maxtext-52b"  # heads narrower than hidden / heads
+        wanted = pytest.approx(each.number("params_b") * 1e9, rel=0.13 if is_narrow else 0.04)
+        assert count == wanted, each.text("model")
+    with pytest.raises(MissingFact, match="ffn_hidden"):
+        model_of_row(row("sc21-001", ffn_hidden=""))
+
+
+def test_a_label_and_a_shape_that_contradict_each_other_are_not_predicted():
+    """Llama with other layers than Llama's is another model."""
+    with pytest.raises(MissingFact, match="n_layers"):
+        model_of_row(row("nemo-bridge-009", n_layers="12"))
+
+
+def test_all_faults_of_a_file_are_told_at_once(tmp_path):
+    """A user would mend a file cell by cell."""
+    path = tmp_path / "bad.csv"
+    cells = {**row("sc21-001").cells, "value": "fast", "tp": "-1", "zero_stage": "0"}
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(cells))
+        writer.writeheader()
+        writer.writerow(cells)
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(BadFile) as error:
+        read_truth([path, tmp_path / "other.csv", tmp_path / "none.csv"])
+    assert len(error.value.faults) == 4
+
+
+def test_conditions_narrow_and_override_what_is_used():
+    """--where usable_as=... must reach the rows that are left out by default."""
+    all_rows = read_truth([TRAIN])
+    assert {r.text("core") for r in chosen(all_rows, ["core=yes"])} == {"yes"}
+    assert chosen(all_rows, ["usable_as=exclude"])
+    with pytest.raises(BadStudy, match="wanted COLUMN=VALUE"):
+        chosen(all_rows, ["colour=red"])
+
+
+def test_scores_are_what_the_contract_defines():
+    """APE = |predicted/measured - 1|, bias = mean(predicted/measured) - 1."""
+    some = everything().predictions[:4]
+    made = [
+        replace(p, predicted=p.measured * factor)
+        for p, factor in zip(some, (0.5, 1.0, 1.0, 1.1), strict=True)
+    ]
+    found = scores(made)["throughput"]
+    assert found["n"] == 4
+    assert found["mape"] == pytest.approx(0.15)
+    assert found["median_ape"] == pytest.approx(0.05)
+    assert found["bias"] == pytest.approx(-0.1)
+    assert set(found["groups"]) >= {"source_group", "model", "accelerator"}
+
+
+def test_order_is_judged_where_exactly_one_setting_differs():
+    """megascale runs one batch on 256 to 1,024 devices: predictions in reverse order give -1."""
+    group = [p for p in everything().predictions if p.row.text("global_batch_seqs") == "768"]
+    group = [p for p in group if p.row.text("source_group") == "megascale"]
+    turned = [replace(p, predicted=p.plan["devices"] * i) for i, p in enumerate(group)]
+    straight = [replace(p, predicted=p.measured) for p in group]
+    assert rank_tau(straight) == 1.0
+    assert rank_tau(turned) == -1.0
+    assert rank_tau(group[:2]) is None
+
+
+def test_the_command_prints_one_document_with_the_promised_keys(tmp_path):
+    """A script that reads the JSON would meet a missing key or a stray word."""
+    app = typer.Typer()
+    register(app)
+    out = tmp_path / "rows.csv"
+    args = [str(TRAIN), "--json", "--where", "core=yes", "--rows", str(out)]
+    result = CliRunner().invoke(app, args)
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert {"rows", "predicted", "unsupported", "infeasible", "protocol", "metrics"} <= set(found)
+    keys = "n mape median_ape p90_ape bias coverage_80 coverage_90 rank_tau groups"
+    assert set(keys.split()) == set(found["metrics"]["throughput"])
+    assert "throughput" in commands_validate.validate_text(found)
+    with out.open() as file:
+        written = list(csv.DictReader(file))
+    assert len(written) == found["predicted"]
+    assert np.isfinite([float(line["ratio"]) for line in written]).all()
+
+
+def test_another_protocol_is_refused_not_ignored():
+    """A fitted table could be asked for and a shipped one shown."""
+    with pytest.raises(BadStudy, match="fitted"):
+        commands_validate.validate([TRAIN], "fitted", [])
