@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from costdata.defaults import default
 from planner.truth_models import model_of_row
 from planner.truth_plans import Decisions, plans_of_row
 from planner.truth_rows import TruthRow
@@ -140,7 +139,7 @@ def _predicted(cases: Mapping[int, Case], catalog: Catalog) -> dict[int, Predict
     owners = np.array([i for i, case in cases.items() for _ in case.plans])
     plans = _joined([plan for case in cases.values() for plan in case.plans])
     chips = _chips([cases[i] for i in owners], catalog)
-    reserve = Reserve(default("framework_bytes"), default("fragmentation_frac"))
+    reserve = Reserve(catalog.planning("framework_bytes"), catalog.planning("fragmentation_frac"))
     with np.errstate(invalid="ignore"):  # NaN of a precision the chip lacks: told as unsupported
         step = training_step(first.job, first.model, chips, plans, reserve)
     fits = np.asarray(step.resident.total) <= chips.memory_bytes
