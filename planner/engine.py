@@ -74,6 +74,12 @@ class Engine:
         """Kernels of the model that a chip lacks, for each precision; (len(PRECISIONS),)."""
         return self._unsupported[name]
 
+    def measured(self, name: str) -> Floats:
+        """1 where the chip's GEMM curve is measured at a precision, 0 where it is transferred."""
+        rows = self.catalog.tables["efficiency_gemm"]
+        found = [rows.get((name, precision)) for precision in PRECISIONS]
+        return np.array([1.0 * (r is not None and r.text("basis") == "measured") for r in found])
+
     @cached_property
     def _shelves(self) -> dict[str, Shelf]:
         return {name: shelf_of(self.catalog, [name]) for name in self.space.chips}

@@ -247,6 +247,7 @@ def _gathered(
     metrics = {
         **_times(engine, chip, plans, step),
         **bought.metrics,
+        "validated": engine.measured(accelerator)[plans.precision_code],
         "resident_bytes": np.asarray(step.resident.total),
         "headroom_bytes": chip.memory_bytes - step.resident.total,
         "device_mean_w": mean_w,

@@ -37,6 +37,12 @@ CHIP_RATES = {
     "scaleout_gbytes_per_s": "scaleout_bytes_per_s",
 }
 
+WHOLE = (
+    "devices", "stranded_devices", "nodes", "supernodes", "purchase_units", "fabric_tiers",
+    "used_per_domain", "validated",
+)  # fmt: skip
+"""Metrics that are counts, and are stored as such."""
+
 LEAST_KEPT = 10
 """Least-violating candidates remembered per bill, for a study where nothing is feasible."""
 
@@ -174,6 +180,7 @@ def named_rows(
     for name in (*engine.space.axes, "data_parallel"):
         out[name] = _named(engine, name, rows)[picked]
     out |= {name: value[picked] for name, value in {**found.metrics, **found.traffic}.items()}
+    out |= {name: np.rint(out[name]).astype(np.int64) for name in WHOLE}
     shape = 0.0 * found.metrics["days"]
     for name, value in ledger_columns(found.ledgers.values()).items():
         out[name] = (value + shape)[picked]
