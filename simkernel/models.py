@@ -20,6 +20,23 @@ ACTIVE_CONVENTIONS = ("both_embeddings", "without_input", "without_both")
 """What publishers count as active: both embeddings, all but the input one, or neither."""
 
 
+WEIGHT_BITS = {
+    "fp32": 32.0,
+    "bf16": 16.0,
+    "fp16": 16.0,
+    "fp8": 8.0,
+    "int8": 8.0,
+    "fp8_block": 8 + 32 / (128 * 128),  # one FP32 scale per 128 x 128: DeepSeek-V3 README_WEIGHTS
+    "mxfp8": 8 + 8 / 32,  # one 8-bit scale per 32: OCP Microscaling v1.0
+    "mxfp4": 4 + 8 / 32,  # the same
+    "nvfp4": 4 + 8 / 16,  # one FP8 scale per 16: NVIDIA ModelOpt group_size 16
+    "int4": 4 + 16 / 32,  # one 16-bit scale per 32: Kimi-K2.5 config.json
+}
+"""Bits that one stored weight takes, with its share of the scales."""
+
+KEPT_PARTS = ("embedding", "head", "lookup", "router", "vectors", "other")
+"""Parts that quantised files keep in 16 bits."""
+
 MLP_NAMES = ("gate_up", "up", "down")
 NAMED_PARTS = {"router": "router", "shared": "shared_experts", "index": "indexer"}
 
@@ -149,8 +166,9 @@ class Model:
     `draft_extra_parameters` their projections and norms. `vision_parameters` is the tower, set
     apart: never in `layer_codes`. `lookup_parameters` are further tables of which a token reads
     a row (learned positions, per-layer inputs). `other_parameters` is whatever else the headline
-    counts (final norm, head bias). `cache_precision` and `state_precision` are what the file
-    asks for, "" where it is silent. `notes` say what the file left open and what was assumed.
+    counts (final norm, head bias). `weight_precision` is that of the bulk of the weights, while
+    `kept_parts` of the parameter ledger stay in 16 bits; `cache_precision` and `state_precision`
+    are what the file asks for, "" where it is silent. `notes` say what the file left open.
     """
 
     name: str
@@ -168,6 +186,7 @@ class Model:
     lookup_parameters: int = 0
     cache_precision: str = ""
     state_precision: str = ""
+    kept_parts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -202,9 +221,20 @@ def dense_parameters(kind: LayerKind) -> Ledger:
     return Ledger("dense_parameters", "parameters", {k: float(v) for k, v in terms.items()})
 
 
-def layer_parameters(kind: LayerKind) -> Ledger:
-    """Parameters of one layer by part: mixer, indexer, mlp, shared_experts, experts, router."""
-    return _layer_parts(kind, active=False)
+def layer_parameters(kind: LayerKind, active: bool = False) -> Ledger:
+    """Parameters of one layer by part, all of them or (`active`) what one token meets."""
+    is_state = kind.core is not None and kind.core.kind == "state"
+    mixer = "state" if is_state else "attention"
+    terms: dict[str, Column] = {}
+    for weight in kind.weights:
+        part = mixer if weight.part == "mixer" else weight.part
+        size = weight.active_parameters if active else weight.parameters
+        terms[part] = terms.get(part, 0.0) + float(size)
+    if kind.expert_vector_parameters:
+        share = kind.top_k / kind.experts if active else 1.0
+        terms["experts"] += kind.expert_vector_parameters * share
+    terms["vectors"] = float(kind.vector_parameters)
+    return Ledger("layer_parameters", "parameters", terms)
 
 
 def parameters(model: Model) -> Ledger:
@@ -249,6 +279,16 @@ def active_parameters(model: Model, convention: str = "both_embeddings") -> Ledg
     return Ledger("active_parameters", "parameters", terms)
 
 
+def weight_bytes(model: Model) -> Ledger:
+    """Bytes of the headline weights as the file stores them, by part, block scales included."""
+    stored = WEIGHT_BITS.get(model.weight_precision, 16.0) / 8
+    kept = {*KEPT_PARTS, *model.kept_parts}
+    plain = max(stored, 2.0)
+    terms = parameters(model).terms
+    parts = {part: n * (plain if part in kept else stored) for part, n in terms.items()}
+    return Ledger("weight_bytes", "bytes", parts)
+
+
 def draft_parameters(model: Model) -> Ledger:
     """Parameters of the multi-token-prediction layers, outside the headline."""
     terms = _layers_parts(model, model.draft_codes, active=False)
@@ -257,16 +297,12 @@ def draft_parameters(model: Model) -> Ledger:
 
 
 def kind_kv_bytes(kind: LayerKind, tokens: Column, bytes_per_value: Column = 2.0) -> Column:
-    """Bytes of keys and values that one layer holds of a sequence of `tokens`.
+    """Bytes that one layer, before any split over devices, holds of a sequence of `tokens`.
 
     Parameters
     ----------
     tokens : (n,) or scalar, context length [tokens]
     bytes_per_value : (n,) or scalar; 2 for BF16 [bytes]
-
-    Returns
-    -------
-    (n,) or scalar, the whole layer before any split over devices [bytes]
 
     Notes
     -----
@@ -409,21 +445,6 @@ def _layers_parts(model: Model, codes: Iterable[int], active: bool) -> dict[str,
     names = ("attention", "state", "indexer", "mlp", "shared_experts", "experts", "router")
     terms: dict[str, Column] = {name: 0.0 for name in (*names, "vectors")}
     for code, count in Counter(codes).items():
-        for name, value in _layer_parts(model.kinds[code], active).terms.items():
+        for name, value in layer_parameters(model.kinds[code], active).terms.items():
             terms[name] += count * value
     return terms
-
-
-def _layer_parts(kind: LayerKind, active: bool) -> Ledger:
-    is_state = kind.core is not None and kind.core.kind == "state"
-    mixer = "state" if is_state else "attention"
-    terms: dict[str, Column] = {}
-    for weight in kind.weights:
-        part = mixer if weight.part == "mixer" else weight.part
-        size = weight.active_parameters if active else weight.parameters
-        terms[part] = terms.get(part, 0.0) + float(size)
-    if kind.expert_vector_parameters:
-        share = kind.top_k / kind.experts if active else 1.0
-        terms["experts"] += kind.expert_vector_parameters * share
-    terms["vectors"] = float(kind.vector_parameters)
-    return Ledger("layer_parameters", "parameters", terms)

@@ -28,7 +28,8 @@ class ModelFacts:
     active_convention : which of `simkernel.models.ACTIVE_CONVENTIONS` the active count follows;
         "" if not published
     kv_bytes_per_token : published-shape keys and values in BF16, all layers; None if not listed
-    weight_precision, cache_precision : from the quantiser's own file where config.json is silent
+    weight_precision, cache_precision, kept_parts : from the quantiser's own file where
+        config.json is silent
     """
 
     slug: str
@@ -41,6 +42,7 @@ class ModelFacts:
     kv_bytes_per_token: int | None
     weight_precision: str
     cache_precision: str
+    kept_parts: tuple[str, ...]
     published_source: str
     source: str
     as_of: str
@@ -112,6 +114,7 @@ def _catalogued(slug: str) -> Model:
         model,
         weight_precision=facts.weight_precision or model.weight_precision,
         cache_precision=facts.cache_precision or model.cache_precision,
+        kept_parts=facts.kept_parts or model.kept_parts,
     )
 
 
@@ -140,6 +143,7 @@ def _facts(row: Mapping[str, str]) -> ModelFacts:
         kv_bytes_per_token=int(row["kv_bytes_per_token_bf16"] or 0) or None,
         weight_precision=row["weight_precision"],
         cache_precision=row["cache_precision"],
+        kept_parts=tuple(filter(None, row["kept_parts"].split(";"))),
         published_source=row["published_source"],
         source=f"{row['source_repo']}@{row['source_commit']} {row['source_path']}",
         as_of=row["as_of"],

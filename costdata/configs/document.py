@@ -12,8 +12,13 @@ from costdata.configs.assemble import assemble
 from costdata.configs.family import defaults_of, family_of
 from costdata.configs.keys import Faults, Keys, count_fault
 from costdata.configs.meanings import MEANINGS, SIZE_KEYS
-from costdata.configs.precision import cache_precision, state_precision, weight_precision
-from costdata.configs.strangers import is_architecture_key
+from costdata.configs.precision import (
+    cache_precision,
+    kept_parts,
+    state_precision,
+    weight_precision,
+)
+from costdata.configs.strangers import is_architecture_key, is_architecture_size
 from costdata.configs.vision import vision_parameters
 from simkernel.errors import BadFile
 from simkernel.models import Model
@@ -77,6 +82,7 @@ def model_of(document: Mapping[str, Any], name: str, where: str) -> Model:
         vision_parameters=vision_parameters(document),
         weight_precision=weight_precision(document),
         cache_precision=cache_precision(document),
+        kept_parts=kept_parts(document, model.layers),
         state_precision=state_precision(keys.file),
         notes=tuple(dict.fromkeys(faults.notes)),
     )
@@ -162,10 +168,11 @@ def _check_keys(keys: Keys) -> None:
             f"model_type {keys.model_type!r} has layers whose shape is not "
             f"known here ({family.note})",
         )
-    if family.is_known:
+    if family.is_known and "strict" not in family.extras:
         return
+    is_suspect = is_architecture_size if family.is_known else is_architecture_key
     for name, value in keys.file.items():
-        if is_architecture_key(name, value):
+        if is_suspect(name, value):
             keys.missing(
                 name,
                 f"{name} = {str(value)[:60]} of model type {keys.model_type!r} may "

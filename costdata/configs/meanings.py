@@ -104,7 +104,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
         "share_expert_dim",
         "share_expert_dims",
     ),
-    "expert_groups": ("n_group", "num_expert_group", "n_expert_groups"),
+    "expert_groups": ("n_group", "num_expert_group", "num_experts_group", "n_expert_groups"),
     "expert_groups_used": ("topk_group", "n_limited_groups"),
     "latent_experts": ("moe_latent_size",),
     "zero_experts": ("zero_expert_num",),

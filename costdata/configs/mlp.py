@@ -85,7 +85,7 @@ def moe(keys: Keys, family: Family) -> Mlp:
     latent = keys.optional("latent_experts")
     weights = (
         _router(keys, hidden, experts),
-        *_experts(latent or hidden, width, gated, experts, top_k),
+        *_experts(latent or hidden, width, gated, experts, _used(keys, experts, top_k)),
     )
     if latent:
         weights += (
@@ -118,11 +118,18 @@ def _router(keys: Keys, hidden: int, experts: int) -> Weight:
     return whole("router", hidden, experts + keys.optional("zero_experts"))
 
 
-def _experts(hidden: int, width: int, gated: bool, experts: int, top_k: int) -> tuple[Weight, ...]:
+def _used(keys: Keys, experts: int, top_k: int) -> float:
+    """Experts with weights that a token meets: the share of those it scores, if equally liked."""
+    return top_k * experts / (experts + keys.optional("zero_experts"))
+
+
+def _experts(
+    hidden: int, width: int, gated: bool, experts: int, used: float
+) -> tuple[Weight, ...]:
     up = "expert_gate_up" if gated else "expert_up"
     return (
-        Weight(up, hidden, _width_up(width, gated), "expert_column", experts, top_k),
-        Weight("expert_down", width, hidden, "expert_row", experts, top_k),
+        Weight(up, hidden, _width_up(width, gated), "expert_column", experts, used),
+        Weight("expert_down", width, hidden, "expert_row", experts, used),
     )
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+KEPT_LISTS = ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers")
+PART_NAMES = {
+    "attention": r"self_attn|attention\b|mixer\.[qkvo]_proj",
+    "state": r"linear_attn|mamba|mixer\.in_proj",
+    "indexer": r"indexer",
+    "shared_experts": r"shared_expert",
+    "mlp": r"mlp\W*(\(gate\|up|gate_proj|up_proj|down_proj)",
+}
+"""Parts of a parameter ledger, and how files name their modules."""
 
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 ALGORITHMS = {
@@ -28,6 +39,30 @@ def weight_precision(document: Mapping[str, Any]) -> str:
             str(_anywhere(document, "dtype") or _anywhere(document, "torch_dtype")), "bf16"
         )
     return _quantised(method)
+
+
+def kept_parts(document: Mapping[str, Any], layers: int) -> tuple[str, ...]:
+    """Parts of the parameter ledger that the quantisation leaves in 16 bits.
+
+    Notes
+    -----
+    By whole parts: a part counts as kept if the file names it for all layers at once or for at
+    least half of them. Embedding, head, router and vectors are always kept and not listed.
+    """
+    method = _quantisation(document) or {}
+    named = [str(n) for key in KEPT_LISTS for n in _list(method.get(key))]
+    return tuple(part for part, pattern in PART_NAMES.items() if _is_kept(named, pattern, layers))
+
+
+def _is_kept(named: Sequence[str], pattern: str, layers: int) -> bool:
+    hits = [name for name in named if re.search(pattern, name)]
+    numbers = {found[1] for name in hits if (found := re.search(r"layers\.(\d+)\.", name))}
+    is_general = any(not re.search(r"layers\.\d+\.", name) for name in hits)
+    return is_general or len(numbers) * 2 >= layers > 0
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
 
 
 def cache_precision(document: Mapping[str, Any]) -> str:

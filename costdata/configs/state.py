@@ -140,14 +140,19 @@ def _kimi_delta(keys: Keys) -> Part:
     """
     hidden, heads, dim = (keys.count(m) for m in ("hidden", "linear_key_heads", "linear_key_dim"))
     kernel, width = keys.count("linear_conv"), heads * dim
+    gate: tuple[Weight, ...] = (
+        whole("state_gate_a", hidden, dim),
+        column("state_gate_b", dim, width),
+    )
+    if keys.table("linear_attn_config").get("use_full_rank_gate"):
+        gate = (column("state_gate", hidden, width),)
     weights = (
         column("state_in", hidden, 3 * width),
         column("conv", kernel, 3 * width),
         whole("state_decay_a", hidden, dim),
         column("state_decay_b", dim, width),
         column("state_beta", hidden, heads),
-        whole("state_gate_a", hidden, dim),
-        column("state_gate_b", dim, width),
+        *gate,
         row("state_out", width, hidden),
     )
     core = _state(heads * dim * dim, 3 * width * (kernel - 1))

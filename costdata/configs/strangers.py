@@ -106,6 +106,17 @@ HARMLESS_KEYS = frozenset(
 """Keys that never change the count."""
 
 HARMLESS_PARTS = (
+    "router_activation",
+    "activation_func",
+    "renormalize",
+    "norm_min",
+    "sinkhorn",
+    "layernorm_full",
+    "layernorm_linear",
+    "layernorm_mlp",
+    "postnorm",
+    "original_max",
+    "sparsity_pattern",
     "dropout",
     "_pdrop",
     "rope",
@@ -215,6 +226,12 @@ SUSPICIOUS_PARTS = (
     "hash",
 )
 """A key with one of these in its name, not understood and not off, may change the count."""
+
+
+def is_architecture_size(key: str, value: object) -> bool:
+    """Whether a key that nobody reads is a size or a list: refused even in some known types."""
+    is_size = isinstance(value, int | float | list) and not isinstance(value, bool)
+    return is_size and is_architecture_key(key, value)
 
 
 def is_architecture_key(key: str, value: object) -> bool:

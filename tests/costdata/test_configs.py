@@ -15,6 +15,7 @@ from simkernel.models import (
     kv_bytes_per_token,
     layer_counts,
     parameters,
+    weight_bytes,
 )
 
 UNCHANGED = tuple(name for name in model_names() if not model_facts(name).is_transcribed)
@@ -163,6 +164,25 @@ PRECISIONS = {
 def test_precisions_come_from_the_quantisation(name):
     """A model read at the wrong precision is two or four times too big in memory."""
     assert read_model(name).weight_precision == PRECISIONS[name]
+
+
+def test_a_mixed_checkpoint_is_neither_all_small_nor_all_large():
+    """gpt-oss-120b is published as 60.8 GiB, Kimi-K2.5 as 595 GB: experts small, the rest not."""
+    assert read_model("gpt-oss-120b").kept_parts == ("attention",)
+    assert weight_bytes(read_model("gpt-oss-120b")).total == pytest.approx(60.8 * 2**30, rel=0.005)
+    assert weight_bytes(read_model("kimi-k2.5")).total == pytest.approx(595e9, rel=0.01)
+    assert weight_bytes(read_model("llama-3.1-8b")).total == 2 * 8030261248
+
+
+def test_experts_that_do_nothing_are_scored_but_not_met():
+    """LongCat-Flash scores 768 experts and picks 12; 256 of them have no weights: 8 on average."""
+    found = TYPES["deepseek_v3"]["config"] | {"zero_expert_num": 128}
+    model, plain = (model_of(c, "x", "x") for c in (found, TYPES["deepseek_v3"]["config"]))
+    router = 58 * 128 * 7168
+    assert parameters(model).total - parameters(plain).total == router
+    assert active_parameters(model).terms["experts"] == pytest.approx(
+        active_parameters(plain).terms["experts"] * 256 / 384
+    )
 
 
 TYPES = json.loads((Path(__file__).parent / "type_counts.json").read_text())["types"]
