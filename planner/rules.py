@@ -268,7 +268,8 @@ def _repeats() -> tuple[Rule, ...]:
             "zero_stage_repeats",
             ("devices", *SPLIT, "zero_stage"),
             _zero_is_lowest,
-            "a single replica has nobody to share its state with",
+            "a single replica has nobody to share its state with, and a pipeline keeps whole "
+            "gradients until its step ends, so stage 2 is stage 1 there",
         ),
         Rule(
             "precision_not_supported",
@@ -406,9 +407,10 @@ def _schedule_is_first(c: Columns, x: Context) -> Mask:
 
 
 def _zero_is_lowest(c: Columns, x: Context) -> Mask:
-    lowest = min(int(stage) for stage in x.levels["zero_stage"])
+    stages = {int(stage) for stage in x.levels["zero_stage"]}
     shared = _replicas(c) * c["context_parallel"] > 1
-    return np.asarray(shared | (c["zero_stage"] == lowest))
+    is_one = (c["zero_stage"] == 2) & (c["pipeline_parallel"] > 1) & (1 in stages)
+    return np.asarray((shared & ~is_one) | (c["zero_stage"] == min(stages)))
 
 
 def _precision_supported(c: Columns, x: Context) -> Mask:

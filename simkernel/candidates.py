@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import Columns
 from simkernel.placement import Degrees
 
@@ -51,6 +51,14 @@ class TrainingPlans(Columns):
     def micro_batches(self) -> Codes:
         """Micro-batches of one replica in one step."""
         return self.global_batch_sequences // (self.data_parallel * self.micro_batch_sequences)
+
+    @property
+    def is_gradient_cut(self) -> Masks:
+        """Gradients are reduced and sharded after every micro-batch: ZeRO-3, ZeRO-2 in one stage.
+
+        A pipeline accumulates whole gradients over its micro-batches and reduces them once.
+        """
+        return (self.zero_stage >= 3) | ((self.zero_stage == 2) & (self.pipeline_parallel == 1))
 
     @property
     def degrees(self) -> Degrees:

@@ -142,7 +142,7 @@ def resident_ledger(
     zero = plans.zero_stage
     terms = {
         "weights": _state(parameters, ranks, _weight_bytes(plans), zero >= 3),
-        "gradients": _state(parameters, ranks, GRADIENT_BYTES, zero >= 2),
+        "gradients": _state(parameters, ranks, GRADIENT_BYTES, plans.is_gradient_cut),
         "optimiser": _state(parameters, ranks, OPTIMISER_BYTES, zero >= 1),
         "gathered_weights": _gathered(parameters, zero, layer_counts),
         "activations": memory.per_micro_batch * _in_flight(plans) + memory.again[:, None],

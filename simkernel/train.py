@@ -122,10 +122,10 @@ class Turn:
 def _zero_masks(plans: TrainingPlans) -> tuple[Floats, Floats]:
     """Where weights are gathered, and gradients reduced, once per micro-batch (0 or 1).
 
-    ZeRO-3 gathers for every forward and every backward, ZeRO-2 and 3 reduce what they do not
-    keep (Rajbhandari et al. 2020, section 7).
+    ZeRO-3 gathers for every forward and every backward, sharded gradients are reduced as they
+    come (Rajbhandari et al. 2020, section 7).
     """
-    return (plans.zero_stage >= 3) * 1.0, (plans.zero_stage >= 2) * 1.0
+    return (plans.zero_stage >= 3) * 1.0, plans.is_gradient_cut * 1.0
 
 
 def _gather(plans: TrainingPlans, sync: StageSync) -> Pass:
