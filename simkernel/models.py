@@ -95,8 +95,8 @@ class Core:
     kind "state": linear attention or a state-space layer with a state of `state_values` per
     sequence and `state_flop_per_token` multiply-adds x 2, no cache growing with length;
     `conv_values` are the last inputs that its short convolution remembers.
-    `compression` > 1: the cache holds one entry for that many tokens. `owns_cache` is false for
-    a layer that reads the keys and values of an earlier one.
+    `compression` > 1: beside the window the cache holds one entry for that many tokens, of which
+    `selected_keys` may choose. `owns_cache` is false for a layer that reads an earlier one's keys.
     """
 
     kind: str
@@ -118,7 +118,7 @@ class Core:
 
     @property
     def cache_values(self) -> int:
-        """Values kept for one token (for `compression` tokens, where that is above 1)."""
+        """Values of one cache entry."""
         if self.kind == "state" or not self.owns_cache:
             return 0
         return (
@@ -210,9 +210,7 @@ def expert_parameters(kind: LayerKind) -> int:
 def dense_parameters(kind: LayerKind) -> Ledger:
     """Parameters of one layer outside the routed experts, by how tensor parallelism cuts them.
 
-    Returns
-    -------
-    Terms "column", "row" and "replicated"; norms and biases count as replicated [parameters]
+    Norms and biases count as "replicated", beside "column" and "row".
     """
     terms = {"column": 0, "row": 0, "replicated": kind.vector_parameters}
     for weight in kind.weights:
@@ -306,8 +304,7 @@ def kind_kv_bytes(kind: LayerKind, tokens: Column, bytes_per_value: Column = 2.0
 
     Notes
     -----
-    Windowed layers stop growing at their window: what an engine that reserves full-length
-    blocks for them would take is not counted here.
+    Windowed layers stop growing at their window; blocks reserved beyond it are not counted.
     """
     return sum((_kept(core, tokens) * core.cache_values for core in kind.cores), start=0.0) * (
         bytes_per_value
@@ -352,8 +349,8 @@ def state_bytes(
 
     Parameters
     ----------
-    bytes_per_value : of the recurrent state; engines keep it in FP32 where the file says so
-    conv_bytes_per_value : of the last inputs of the short convolutions
+    bytes_per_value, conv_bytes_per_value : of the recurrent state (FP32 where the file says
+        so), and of the last inputs of the short convolutions
     """
     return sum(
         (
@@ -366,20 +363,20 @@ def state_bytes(
 
 
 def mean_keys(core: Core, tokens: Column) -> Column:
-    """Keys that a query meets on average in a causal sequence of `tokens`, window included.
+    """Keys that a query meets on average in a causal sequence of `tokens`, limits included.
 
     Notes
     -----
-    The mean of min(position, limit) over the sequence, to the half token: s/2 without a limit
-    (the convention of Megatron-LM), w - w^2/2s with a window or selection of w <= s, and
-    c/2 with chunks of c.
+    The mean of min(position, limit), to the half token: s/2 without a limit (as Megatron-LM),
+    w - w^2/2s with a window or selection of w <= s, c/2 with chunks of c; compressed entries
+    come beside the window.
     """
-    limit = core.window or core.selected_keys
-    if not limit:
-        return tokens / 2 / core.compression
-    reach = np.minimum(tokens, float(limit))
-    mean = reach / 2 if core.is_chunked else reach - reach * reach / (2 * tokens)
-    return mean / core.compression
+    if core.compression > 1:
+        near = _mean_reach(tokens, core.window)
+        return near + _mean_reach(tokens / core.compression, core.selected_keys)
+    if core.is_chunked:
+        return np.minimum(tokens, float(core.window)) / 2
+    return _mean_reach(tokens, core.window or core.selected_keys)
 
 
 def core_flop_per_token(core: Core, keys: Column) -> Column:
@@ -387,8 +384,8 @@ def core_flop_per_token(core: Core, keys: Column) -> Column:
 
     Notes
     -----
-    Scores take heads x key_dim, the weighted sum heads x value_dim multiply-adds per key. MLA
-    is counted in its expanded form (training, prefill). A state core does not look at keys.
+    Scores take heads x key_dim, the sum heads x value_dim multiply-adds per key; latent
+    attention is counted expanded (training, prefill). A state core does not look at keys.
     """
     return 2 * keys * core.heads * (core.key_dim + core.value_dim) + core.state_flop_per_token
 
@@ -406,8 +403,7 @@ def training_flop_per_token(
     Parameters
     ----------
     tokens_per_sequence : (n,) or scalar [tokens]
-    convention : which embeddings count, as in `active_parameters`; the work really done is
-        "without_input", since the input embedding is a read
+    convention : as in `active_parameters`; the work really done is "without_input"
 
     Returns
     -------
@@ -416,8 +412,7 @@ def training_flop_per_token(
 
     Notes
     -----
-    Backward is twice forward. Attention is causal and counted half; windows, chunks, selected
-    keys and latent attention are counted as they are. Drafts and vision are not in it.
+    Backward is twice forward; attention is causal and counted half. No drafts, no vision.
 
     References
     ----------
@@ -434,10 +429,18 @@ def training_flop_per_token(
     return Ledger("training_flop_per_token", "flop", terms)
 
 
+def _mean_reach(tokens: Column, limit: int) -> Column:
+    """Mean of min(position, limit) over positions up to `tokens`; no limit where it is 0."""
+    reach = np.minimum(tokens, float(limit)) if limit else tokens
+    return reach - reach * reach / (2 * tokens)
+
+
 def _kept(core: Core, tokens: Column) -> Column:
     """Cache entries that a layer holds of a sequence."""
-    seen = np.minimum(tokens, float(core.window)) if core.window else tokens
-    return seen / core.compression
+    near = np.minimum(tokens, float(core.window)) if core.window else 0.0
+    if core.compression > 1:
+        return near + tokens / core.compression
+    return near if core.window else tokens
 
 
 def _layers_parts(model: Model, codes: Iterable[int], active: bool) -> dict[str, Column]:

@@ -16,6 +16,7 @@ from simkernel.models import (
     dense_parameters,
     expert_parameters,
     index_bytes,
+    kind_kv_bytes,
     kv_bytes,
     kv_bytes_per_token,
     layer_counts,
@@ -145,6 +146,24 @@ def test_chunked_layers_meet_half_a_chunk():
     )
     assert mean_keys(chunk, 65536.0) == 4096
     assert mean_keys(chunk, 4096.0) == 2048
+
+
+def test_compressed_caches_keep_a_window_and_one_entry_for_many_tokens():
+    """DeepSeek-V4: 128 last tokens whole, and one entry for 4 (selected) or 128 (all) before."""
+    core = Core(
+        "mla",
+        heads=1,
+        key_dim=512,
+        value_dim=512,
+        latent=512,
+        window=128,
+        compression=4,
+        selected_keys=512,
+    )
+    kind = LayerKind("compressed", (), core, 0, "none")
+    assert kind_kv_bytes(kind, 4096.0, 1.0) == 512 * (128 + 4096 / 4)
+    near, far = 128 - 128**2 / 8192, 512 - 512**2 / 2048
+    assert mean_keys(core, 4096.0) == near + far
 
 
 def test_columns_of_contexts_give_columns_of_bytes():
