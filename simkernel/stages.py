@@ -1,8 +1,8 @@
 """Which layers sit on which pipeline stage, and the three stages that decide a step.
 
-Layers fill the chunks in order. When they do not divide, the chunks between the first and the
-last take one more: the ends already hold the embedding and the head (as Llama 3 405B runs, The
-Llama 3 Herd of Models, section 3.3.2).
+Layers fill the chunks in order. The last chunk also holds the head and gets as many layers fewer
+as the head weighs (Llama 3 405B gives its last stage one fewer, The Llama 3 Herd of Models, section
+3.3.2; DeepSeek-V3 leaves one layer with the head on the last of 16).
 """
 
 from __future__ import annotations
@@ -35,11 +35,28 @@ def stage_layers(model: Model, pipeline: Codes, chunks: Codes) -> Floats:
     return np.array(mixes)[inverse.reshape(-1)]
 
 
-def chunk_sizes(layers: int, chunks: int) -> list[int]:
-    """Layers in each chunk of a pipeline, first to last."""
-    size, extra = divmod(layers, chunks)
+def chunk_sizes(layers: int, chunks: int, head_layers: int = 0) -> list[int]:
+    """Layers in each chunk of a pipeline, first to last.
+
+    Parameters
+    ----------
+    head_layers : layers that the head weighs as much as; the last chunk gets so many fewer, but
+        at least one. What does not divide goes to the chunks after the first.
+    """
+    last = min(max((layers + head_layers) // chunks - head_layers, 1), layers)
+    if chunks == 1:
+        return [layers]
+    size, extra = divmod(layers - last, chunks - 1)
     first_extra = 1 if extra <= chunks - 2 else 0
-    return [size + (first_extra <= i < first_extra + extra) for i in range(chunks)]
+    before = [size + (first_extra <= i < first_extra + extra) for i in range(chunks - 1)]
+    return [*before, last]
+
+
+@lru_cache(maxsize=256)
+def head_layers(model: Model) -> int:
+    """Layers whose products take as long as the head's, rounded; by parameters a token meets."""
+    met = sum(w.active_parameters for code in model.layer_codes for w in model.kinds[code].weights)
+    return round(model.vocab * model.hidden / (met / len(model.layer_codes)))
 
 
 @lru_cache(maxsize=4096)
@@ -48,7 +65,8 @@ def _mix(model: Model, pipeline: int, chunks: int) -> Floats:
     kinds = len(model.kinds)
     stages = np.zeros((pipeline, kinds))
     at = 0
-    for i, size in enumerate(chunk_sizes(len(model.layer_codes), pipeline * chunks)):
+    sizes = chunk_sizes(len(model.layer_codes), pipeline * chunks, head_layers(model))
+    for i, size in enumerate(sizes):
         codes = model.layer_codes[at : at + size]
         stages[i % pipeline] += np.bincount(codes, minlength=kinds)
         at += size

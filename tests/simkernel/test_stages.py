@@ -1,0 +1,44 @@
+"""Where layers sit in a pipeline."""
+
+import numpy as np
+import pytest
+from conftest import dense_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkernel.stages import chunk_sizes, head_layers, stage_layers
+
+
+@given(layers=st.integers(1, 130), chunks=st.integers(1, 64), head=st.integers(0, 4))
+def test_every_layer_sits_in_one_chunk_and_no_chunk_is_empty(layers, chunks, head):
+    """If false, layers would be lost or run twice, or a stage would idle for ever."""
+    if chunks <= layers:
+        sizes = chunk_sizes(layers, chunks, head)
+        assert len(sizes) == chunks
+        assert sum(sizes) == layers
+        assert min(sizes) >= 1
+
+
+@pytest.mark.parametrize(
+    ("layers", "chunks", "head", "sizes"),
+    [
+        (126, 16, 1, [8] * 15 + [6]),
+        (61, 16, 2, [4] * 15 + [1]),
+        (80, 4, 0, [20] * 4),
+        (32, 4, 2, [8, 9, 9, 6]),
+    ],
+)
+def test_the_stage_with_the_head_has_fewer_layers(layers, chunks, head, sizes):
+    """If false, the head would slow every micro-batch down and the plan with it."""
+    assert chunk_sizes(layers, chunks, head) == sizes
+
+
+def test_a_head_of_a_large_vocabulary_weighs_some_layers():
+    """Llama-3-8B: 525 M parameters of head against 218 M of a layer."""
+    assert head_layers(dense_model()) == 2
+
+
+def test_all_three_stages_are_the_same_one_without_a_pipeline():
+    """If false, a single stage would be priced as several."""
+    counts = stage_layers(dense_model(layers=5), np.array([1]), np.array([1]))
+    assert counts.tolist() == [[[5.0], [5.0], [5.0]]]
