@@ -1,8 +1,8 @@
 """Which layers sit on which pipeline stage, and the three stages that decide a step.
 
 Layers fill the chunks in order. The last chunk also holds the head and gets as many layers fewer
-as the head weighs (Llama 3 405B gives its last stage one fewer, The Llama 3 Herd of Models, section
-3.3.2; DeepSeek-V3 leaves one layer with the head on the last of 16).
+as the head weighs: Llama 3 405B gives its last stage one fewer (The Llama 3 Herd of Models,
+section 3.3.2), DeepSeek-V3 leaves one layer with the head on the last of 16.
 """
 
 from __future__ import annotations
