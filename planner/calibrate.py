@@ -2,7 +2,7 @@
 
 `python -m planner.calibrate tests/truth/microbench.csv tests/truth/microbench_shapes.csv` writes
 the efficiency and link tables; with `--check` it compares them with the shipped ones instead.
-Power curves and bands are made by planner.power_fit.
+Power curves are made by planner.power_fit, bands of speed by planner.measured_bands.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ whatever the row states (step time, TFLOP/s, MFU), memory as bytes of the fulles
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -28,6 +29,9 @@ from simkernel.workload import TrainingJob
 
 GIB = 2.0**30
 UNFUSED = "2020-22 unfused attention"
+LAST_UNFUSED_YEAR = 2022
+"""Year of FlashAttention (arXiv 2205.14135); stacks of published runs took it up after it."""
+YEAR = re.compile(r"\b20[12]\d\b")
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Case:
             tokens=1.0,
             tokens_per_sequence=self.row.count("seq_len") or 1,
             max_global_batch_tokens=np.inf,
-            is_attention_fused=not self.row.text("stack").startswith(UNFUSED),
+            is_attention_fused=is_attention_fused(self.row),
             has_draft_layers=self.row.text("mtp") == "1",
         )
 
@@ -107,6 +111,14 @@ def validate(rows: Iterable[TruthRow], catalog: Catalog) -> Validation:
             why = "no finite prediction: a fact of the chip or its precision is missing"
             unsupported.append((found.pop(i).row.case_id, why))
     return Validation(tuple(found[i] for i in sorted(found)), tuple(unsupported))
+
+
+def is_attention_fused(row: TruthRow) -> bool:
+    """Whether the run had flash-type attention: `stack`, else by the year its source names."""
+    if row.text("stack"):
+        return not row.text("stack").startswith(UNFUSED)
+    years = [int(year) for year in YEAR.findall(row.text("source"))]
+    return not years or max(years) > LAST_UNFUSED_YEAR
 
 
 def _case(row: TruthRow, catalog: Catalog) -> Case:

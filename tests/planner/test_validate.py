@@ -12,12 +12,13 @@ import typer
 from typer.testing import CliRunner
 
 from costdata import catalog
-from planner import commands_validate
+from planner import commands_validate, measured_bands
+from planner.bands import TABLE
 from planner.cli_validate import register
 from planner.truth_models import model_of_row
 from planner.truth_plans import plans_of_row
 from planner.truth_rows import TruthRow, chosen, read_truth
-from planner.truth_scores import rank_tau, scores
+from planner.truth_scores import rank_tau, scores, step_band
 from planner.truth_units import implied_tokens_per_s
 from planner.validate import validate
 from simkernel.errors import BadFile, BadStudy, MissingFact
@@ -213,3 +214,37 @@ def test_another_protocol_is_refused_not_ignored():
     """A fitted table could be asked for and a shipped one shown."""
     with pytest.raises(BadStudy, match="fitted"):
         commands_validate.validate([TRAIN], "fitted", [])
+
+
+def test_the_shipped_bands_of_speed_are_what_the_command_measures():
+    """A change of the physics would leave its error bands behind.
+
+    After one: python -m planner.measured_bands tests/truth/train.csv
+    """
+    assert not measured_bands.differences(measured_bands.measured_rows([TRAIN]), _shipped_bands())
+    low, high = step_band(everything().predictions)
+    inside = [low <= p.ratio <= high for p in everything().predictions if p.metric == "throughput"]
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.01)
+
+
+def _shipped_bands():
+    with TABLE.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_independent_errors_join_as_logarithms_and_never_narrow():
+    """exp(-sqrt(ln 0.8^2 + ln 0.9^2)) = 0.781; one factor alone is itself."""
+    low, high = measured_bands.joined((0.8, 1.3), (0.9, 1.2))
+    assert low == pytest.approx(0.78132, abs=1e-4)
+    assert high == pytest.approx(1.37644, abs=1e-4)
+    assert measured_bands.joined((0.8, 1.3)) == pytest.approx((0.8, 1.3))
+
+
+def test_a_published_closed_form_of_activations_is_met_exactly():
+    """Korthikanti 2022, figure 1, selective recompute: 9.5625 to 26.5625 GiB; no stack stated."""
+    found = [
+        p.ratio
+        for p in everything().predictions
+        if p.row.text("metric") == "activation_mem_gib_per_gpu"
+    ]
+    assert found == pytest.approx([1.0] * 4, rel=1e-9)
