@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from planner.archive_columns import ledger_columns
 from planner.engine import Engine, prepare
 from planner.evaluate import Evaluated, evaluate
+from planner.metrics import find_metric
 from planner.pareto import nondominated
 from planner.plan_keys import plan_name
 from planner.space import Bill, Block, bills, blocks, columns
@@ -49,7 +51,7 @@ LEAST_KEPT = 10
 FOLLOWS_FROM_FRONT = frozenset(
     {
         "days", "device_hours", "tokens_per_s", "tokens_per_s_per_device", "goodput_frac",
-        "model_flop_per_s_per_device", "devices", "stranded_devices", "nodes", "supernodes",
+        "model_flop_per_s_per_device", "devices", "nodes", "supernodes",
         "it_mean_w", "it_peak_w", "provisioned_w",
     }
 )  # fmt: skip
@@ -126,13 +128,11 @@ def criteria(engine: Engine, metrics: Mapping[str, Floats]) -> Floats:
     """
     compared = [metrics[n] for n in ("days", "it_mean_w", "it_peak_w", "purchase_units")]
     wanted = engine.study.objectives
-    compared += [metrics[n] for n in wanted.minimise if n in metrics and not _follows(n)]
-    compared += [-metrics[n] for n in wanted.maximise if n in metrics and not _follows(n)]
+    for names, sign in ((wanted.minimise, 1.0), (wanted.maximise, -1.0)):
+        owners = [find_metric(name).name for name in names]  # a band grows with its metric
+        further = [n for n in owners if n in metrics and n not in FOLLOWS_FROM_FRONT]
+        compared += [sign * metrics[name] for name in further]
     return np.stack(compared, axis=1)
-
-
-def _follows(name: str) -> bool:
-    return name in FOLLOWS_FROM_FRONT
 
 
 def _nothing() -> dict[str, Any]:
@@ -229,6 +229,19 @@ def _set_engine(study_json: str) -> None:
     _BILLS[:] = bills(_ENGINE[0].space)
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes begun inside never hear Ctrl-C, not even while they are still loading."""
+    if not hasattr(signal, "pthread_sigmask"):  # no such masks on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _sweep_in_process(index: int) -> BillResult:
     return sweep_bill(_ENGINE[0], _BILLS[index])
 
@@ -247,7 +260,8 @@ def _in_processes(
                 bill = next(queue, None)
                 if bill is None:
                     break
-                waiting.add(pool.submit(_sweep_in_process, bill.index))
+                with _deaf_to_interrupts():
+                    waiting.add(pool.submit(_sweep_in_process, bill.index))
             if not waiting:
                 return
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
