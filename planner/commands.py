@@ -105,8 +105,8 @@ def explain(db: Path, name: str, plan: str) -> dict[str, Any]:
     archive = Archive(db)
     record = archive.run(name)
     front = archive.front(record.run)
+    wanted = _plan_of(record.run, front, plan)
     site = _site_of(front, plan)
-    wanted = str(front["plan"][int(plan) - 1]) if plan.isdigit() and "plan" in front else plan
     settings = [f"costing.site={site}"] if site else []
     engine = prepare(with_settings(_study_of(record), settings, catalogue_names()))
     key = plan_key(wanted)
@@ -126,11 +126,17 @@ def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:
     found = single(_study(path, settings))
     explained = explain_plan(found.engine, found.key)
     nearest = {} if explained.is_feasible else nearest_change(found.engine, found.key)
+    sites = found.engine.study.costing.site
+    taken = (
+        {"site": explained.metrics["site"]}
+        if len(sites) > 1 and "site" in explained.metrics
+        else {}
+    )
     return {
         "feasible": explained.is_feasible,
         "violations": explained.violations,
         "nearest": nearest,
-        "taken": dict(found.taken),
+        "taken": {**found.taken, **taken},
         **_explained(explained),
     }
 
@@ -193,11 +199,21 @@ def _explained(found: Explained) -> dict[str, Any]:
     }
 
 
+def _plan_of(run: str, front: Mapping[str, Any], plan: str) -> str:
+    """The plan of a name, or of a place on the front, 1 for the first."""
+    if not plan.isdigit():
+        return plan
+    rows = len(front.get("plan", ()))
+    if not 1 <= int(plan) <= rows:
+        raise UnknownName(f"plan {plan} of run {run}: its front has {rows} rows; see planner show")
+    return str(front["plan"][int(plan) - 1])
+
+
 def _site_of(front: Mapping[str, Any], plan: str) -> str:
     """The site a plan stands at on the front, the first if at several; "" if on none."""
     if "plan" not in front:
         return ""
-    if plan.isdigit() and 0 < int(plan) <= len(front["plan"]):
+    if plan.isdigit():
         return str(front["site"][int(plan) - 1])
     at = np.flatnonzero(np.asarray(front["plan"]) == plan)
     return str(front["site"][at[0]]) if len(at) else ""

@@ -18,12 +18,14 @@ from costdata.hardware_bill import HardwareBill
 from costdata.quotes import chip_prices, embodied_factors, prices, site_terms, stacked
 from costdata.terms import CostingTerms, refuse_bad_terms, yearly_shares
 from planner.bands import with_bands
+from planner.evaluate import Limit
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
 from planner.purchase import bill_of, rows_of, shelf_of
 from planner.study import Study
 from planner.study_parts import Costing
 from simkernel.columns import Floats, Masks
+from simkernel.errors import MissingFact
 from simkernel.ledger import Ledger
 
 HOURS_PER_DAY = 24.0
@@ -32,6 +34,13 @@ OWN_TERMS = (
     "life_years", "residual_frac", "maintenance_frac", "utilisation_frac", "carbon_usd_per_t",
 )  # fmt: skip
 """Keys of [costing] that take the place of the catalogue's figure."""
+
+INTENSITIES = {
+    "location_average": "grid_average_kgco2e_per_kwh",
+    "location_marginal": "grid_marginal_kgco2e_per_kwh",
+    "market": "market_kgco2e_per_kwh",
+}
+"""Term of a site that each accounting multiplies energy by."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +52,30 @@ class Costed:
     columns : axes, metrics (with bands), "site", "acquire" of every plan at every site, (m,)
     ledgers : "capex_usd", "usd_per_year", "usd", "embodied_kgco2e"
     is_front : rows on the Pareto front
-    rejected : limit to rows it removed; "missing_fact" for plans nobody sells
+    limits : the study's limits on these rows
+    rejected : limit to rows it removed; "missing_fact" for plans nobody sells, or of which an
+        objective is not known
     reasons : why a metric is NULL where it is
     """
 
     columns: dict[str, Any]
     ledgers: dict[str, Ledger]
     is_front: Masks
+    limits: dict[str, Limit]
     rejected: dict[str, int]
     reasons: dict[str, str]
+
+    @property
+    def excess(self) -> Floats:
+        """How far each limit is exceeded, 1 = 100% over, without bound if not known; (k, m)."""
+        none = np.zeros((0, len(self.is_front)))
+        over = [np.nan_to_num(limit.excess, nan=np.inf) for limit in self.limits.values()]
+        return np.stack(over) if over else none
+
+    @property
+    def worst_excess(self) -> Floats:
+        """Of the limit that is exceeded most, 0 where none is; (m,)."""
+        return self.excess.max(axis=0, initial=0.0)
 
 
 def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
@@ -91,22 +115,42 @@ def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Cost
     columns = {**rows, **costs.columns, "site": sites_of, "acquire": acquire}
     columns["unverified_facts"] = _unverified(catalog, columns)
     columns = with_bands(study.kind, columns)
+    limits = limits_on(study, columns)
     is_allowed = np.ones(len(kept), dtype=bool)
-    for name, bound in study.limits.items():
-        broken = (columns[name] < bound) if is_at_least(name) else ~(columns[name] <= bound)
-        if find_metric(name).stage == "costing" or name.endswith(("_low", "_high")):
+    for name, limit in limits.items():
+        broken = ~(limit.excess <= 0)
+        if is_costed(name):
             rejected[name] = int(broken.sum())
         is_allowed &= ~broken
+    rejected["missing_fact"] += int((is_allowed & ~_is_known(study, columns)).sum())
     ledgers = {ledger.name: ledger for ledger in costs.ledgers()}
     front = front_of(study, columns, is_allowed)
-    return Costed(columns, ledgers, front, rejected, dict(costs.reasons))
+    return Costed(columns, ledgers, front, limits, rejected, dict(costs.reasons))
+
+
+def is_costed(name: str) -> bool:
+    """True for what the sweep does not know: money, carbon, the ends of bands."""
+    return find_metric(name).stage == "costing" or name.endswith(("_low", "_high"))
+
+
+def limits_on(study: Study, columns: Mapping[str, Any]) -> dict[str, Limit]:
+    """Every limit of the study on costed rows."""
+    return {
+        name: Limit(
+            np.asarray(columns[name], float),
+            np.full(len(columns["devices"]), bound),
+            find_metric(name).unit,
+            is_at_least(name),
+        )
+        for name, bound in study.limits.items()
+    }
 
 
 def front_of(study: Study, columns: Mapping[str, Any], is_allowed: Masks) -> Masks:
     """Rows that no allowed row beats in the study's objectives."""
     wanted = [np.asarray(columns[name], float) for name in study.objectives.minimise]
     wanted += [-np.asarray(columns[name], float) for name in study.objectives.maximise]
-    allowed = np.flatnonzero(is_allowed & np.all(np.isfinite(np.stack(wanted)), axis=0))
+    allowed = np.flatnonzero(is_allowed & _is_known(study, columns))
     mask = np.zeros(len(is_allowed), dtype=bool)
     if len(allowed):
         points = np.stack(wanted, axis=1)[allowed]
@@ -125,7 +169,24 @@ def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
     own = {name: float(value) for name, value in own.items() if value is not None}
     terms = site_terms(catalog, costing.site, own, costing.acquire, costing.carbon).table
     refuse_bad_terms(terms)
+    factor = getattr(terms, INTENSITIES[costing.carbon])
+    unknown = [site for site, value in zip(costing.site, factor, strict=True) if np.isnan(value)]
+    if unknown:
+        raise MissingFact(
+            *(
+                f"site {site} has no {costing.carbon} carbon intensity; give "
+                'costing.grid_kgco2e_per_kwh or take carbon = "location_average"'
+                for site in unknown
+            )
+        )
     return terms
+
+
+def _is_known(study: Study, columns: Mapping[str, Any]) -> Masks:
+    """Rows of which every objective is a number."""
+    wanted = (*study.objectives.minimise, *study.objectives.maximise)
+    values = np.stack([np.asarray(columns[name], float) for name in wanted])
+    return np.asarray(np.isfinite(values).all(axis=0))
 
 
 def _quoted(

@@ -16,11 +16,10 @@ import numpy as np
 
 from costdata.tco import HOURS_PER_YEAR
 from planner.axes import DEFAULT_SCHEDULE
-from planner.costing import Costed, cost_plans, terms_of
+from planner.costing import Costed, cost_plans, is_costed, terms_of
 from planner.engine import Engine
 from planner.evaluate import Evaluated, evaluate
 from planner.facts_used import facts_used
-from planner.metrics import find_metric, is_at_least
 from planner.plan_keys import broken_rules, codes_of, neighbours, plan_name
 from planner.rules import bill_rules, train_rules
 from planner.search.sweep import named_rows
@@ -40,7 +39,8 @@ class Explained:
 
     Parameters
     ----------
-    plan : its id; `axes` its decisions; `metrics` physics and money (None where NULL)
+    plan : its id; `axes` its decisions; `metrics` physics and money (None where NULL), all at
+        one site: the first that breaks no limit, else the one that breaks them least
     violations : limit, have, need, unit of each limit it breaks
     ledgers : ledger name to {"unit", "terms", "total"}, one plan at its first site
     binds : the sentence that says what takes most time, memory, watts, money
@@ -77,14 +77,15 @@ def explain_plan(engine: Engine, key: int) -> Explained:
     _refuse_broken(engine, row)
     found, plans = _evaluated(engine, row[None, :])
     costed = _costed(engine, plans)
+    at = _site_row(engine, costed, 0)
     facts = _facts(engine, plans)
     ledgers = {name: _shown(ledger, 0) for name, ledger in found.ledgers.items()}
     if costed is not None:
-        ledgers |= {name: _shown(ledger, 0) for name, ledger in costed.ledgers.items()}
+        ledgers |= {name: _shown(ledger, at) for name, ledger in costed.ledgers.items()}
     metrics = {name: plain(value[0]) for name, value in found.metrics.items()}
     if costed is not None:
         metrics |= {
-            name: plain(value[0])
+            name: plain(value[at])
             for name, value in costed.columns.items()
             if name not in plans or name in metrics
         }
@@ -96,7 +97,7 @@ def explain_plan(engine: Engine, key: int) -> Explained:
         ledgers=ledgers,
         binds={name: _largest(ledger) for name, ledger in ledgers.items()},
         traffic={name: float(value[0]) for name, value in found.traffic.items()},
-        napkin=_napkin(engine, found, costed),
+        napkin=_napkin(engine, found, costed, at),
         facts_used=facts,
         unverified=[name for name, fact in facts.items() if not fact["verified"]],
     )
@@ -184,7 +185,12 @@ def nearest_change(engine: Engine, key: int) -> dict[str, Any]:
         return {}
     first = (*engine.study.objectives.minimise, *engine.study.objectives.maximise)[0]
     sign = 1.0 if first in engine.study.objectives.minimise else -1.0
-    best = min(working, key=lambda line: sign * (line["objectives"][first]["value"] or np.inf))
+
+    def rank(line: Mapping[str, Any]) -> float:
+        value = line["objectives"][first]["value"]
+        return np.inf if value is None else sign * float(value)
+
+    best = min(working, key=rank)
     return {k: best[k] for k in ("axis", "from", "to", "plan", "objectives")}
 
 
@@ -193,7 +199,8 @@ def violations(
 ) -> list[dict[str, Any]]:
     """Limits that one row breaks, with what it has and needs.
 
-    A row costed at several sites is judged at the site where it breaks least.
+    A row costed at several sites is judged at one: the first that breaks no limit, else the one
+    that breaks them least.
     """
     lines = [
         {
@@ -224,23 +231,31 @@ def _no_price(engine: Engine) -> dict[str, Any]:
 
 
 def _costed_violations(engine: Engine, costed: Costed, row: int) -> list[dict[str, Any]]:
+    at = _site_row(engine, costed, row)
+    return [
+        {
+            "limit": name,
+            "have": plain(limit.have[at]),
+            "need": plain(limit.need[at]),
+            "unit": limit.unit,
+        }
+        for name, limit in costed.limits.items()
+        if is_costed(name) and not limit.excess[at] <= 0
+    ]
+
+
+def _site_row(engine: Engine, costed: Costed | None, row: int) -> int:
+    """The costed row of a plan at the site where it is judged; 0 for a plan without a price."""
+    if costed is None:
+        return 0
     sites = len(engine.study.costing.site)
-    rows = slice(row * sites, (row + 1) * sites)
-    lines = []
-    for name, bound in engine.study.limits.items():
-        if find_metric(name).stage != "costing":
-            continue
-        values = np.asarray(costed.columns[name], float)[rows]
-        have = values.max() if is_at_least(name) else values.min()
-        if (have < bound) if is_at_least(name) else (have > bound):
-            unit = find_metric(name).unit
-            lines.append({"limit": name, "have": float(have), "need": bound, "unit": unit})
-    return lines
+    over = costed.worst_excess[row * sites : (row + 1) * sites]
+    return row * sites + int(np.argmin(over))
 
 
 def _refuse_broken(engine: Engine, row: Ints) -> None:
-    broken = broken_rules(engine.space, row)
-    if broken:
+    broken = tuple(n for n in broken_rules(engine.space, row) if not n.endswith("_repeats"))
+    if broken:  # a second name of a plan that can exist is no fault of who asks for it
         raise BadStudy(*(f"this plan cannot exist: {reason}" for reason in _each_reason(broken)))
 
 
@@ -281,19 +296,14 @@ def _both(engine: Engine, codes: Ints) -> tuple[Evaluated, Costed | None]:
 def _objectives_of(
     engine: Engine, found: Evaluated, costed: Costed | None, row: int = 0
 ) -> dict[str, float | None]:
-    """The study's objectives of one row, each at its best site."""
-    sites = len(engine.study.costing.site)
+    """The study's objectives of one row, all at the site where it is judged."""
+    at = _site_row(engine, costed, row)
     values: dict[str, float | None] = {}
-    wanted = engine.study.objectives
-    for names, best in ((wanted.minimise, np.min), (wanted.maximise, np.max)):
-        for name in names:
-            if name in found.metrics:
-                values[name] = plain(found.metrics[name][row])
-            elif costed is not None:
-                column = np.asarray(costed.columns[name], float)
-                values[name] = plain(best(column[row * sites : (row + 1) * sites]))
-            else:
-                values[name] = None
+    for name in (*engine.study.objectives.minimise, *engine.study.objectives.maximise):
+        if name in found.metrics:
+            values[name] = plain(found.metrics[name][row])
+        else:
+            values[name] = None if costed is None else plain(costed.columns[name][at])
     return values
 
 
@@ -321,7 +331,8 @@ def _line(
 
 def _worded(violation: Mapping[str, Any]) -> str:
     have, need, unit = violation["have"], violation["need"], violation["unit"]
-    return f"{violation['limit']}: has {have:.4g}, limit {need:.4g} {unit}".rstrip()
+    shown = "an unknown figure" if have is None else f"{have:.4g}"
+    return f"{violation['limit']}: has {shown}, limit {need:.4g} {unit}".rstrip()
 
 
 def _relative(value: float | None, own: float | None) -> float | None:
@@ -364,7 +375,9 @@ def _facts(engine: Engine, plans: Mapping[str, Any]) -> dict[str, dict[str, Any]
     }
 
 
-def _napkin(engine: Engine, found: Evaluated, costed: Costed | None) -> dict[str, dict[str, Any]]:
+def _napkin(
+    engine: Engine, found: Evaluated, costed: Costed | None, at: int
+) -> dict[str, dict[str, Any]]:
     """Hand arithmetic beside the plan's figures: 6 N D over reached peak, kW x hours x price."""
     m = {name: float(value[0]) for name, value in found.metrics.items()}
     active = float(active_parameters(engine.model, "without_input").total)
@@ -390,17 +403,18 @@ def _napkin(engine: Engine, found: Evaluated, costed: Costed | None) -> dict[str
     if costed is not None:
         hours = m["days"] * 24.0
         terms = terms_of(engine.study.costing, engine.catalog)
-        kwh = m["it_mean_w"] / 1e3 * hours * float(terms.pue[0])
-        energy = float(np.asarray(costed.ledgers["usd"].terms["energy"])[0])
+        site = at % len(engine.study.costing.site)
+        kwh = m["it_mean_w"] / 1e3 * hours * float(terms.pue[site])
+        energy = float(np.asarray(costed.ledgers["usd"].terms["energy"])[at])
         lines["energy_usd"] = {
-            "napkin": kwh * float(terms.usd_per_kwh[0]),
+            "napkin": kwh * float(terms.usd_per_kwh[site]),
             "plan": energy,
             "how": "kW x hours x PUE x price",
         }
-        usd_year = float(np.asarray(costed.ledgers["usd_per_year"].total)[0])
+        usd_year = float(np.asarray(costed.ledgers["usd_per_year"].total)[at])
         lines["usd"] = {
             "napkin": usd_year * hours / HOURS_PER_YEAR,
-            "plan": float(np.asarray(costed.columns["usd"])[0]),
+            "plan": float(np.asarray(costed.columns["usd"])[at]),
             "how": "yearly cost x hours / 8,760",
         }
     return lines
