@@ -22,7 +22,7 @@ import numpy as np
 from planner.archive import Archive
 from planner.archive_columns import ledger_columns
 from planner.archive_runs import RunStart, RunSummary
-from planner.costing import Costed, cost_plans
+from planner.costing import Costed, cost_plans, terms_of
 from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.pareto import rounded_hash
@@ -31,6 +31,9 @@ from planner.study import study_document
 
 FLUSH_S = 5.0
 """Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
+
+NEAREST_ROWS = 10
+"""Plans told when nothing is feasible."""
 
 Progress = Callable[[int, int, int, int], None]
 """Called with bills done, bills in all, candidates evaluated, plans on the physical front."""
@@ -91,8 +94,12 @@ def run_study(
 
     Raises
     ------
-    BadFile : the archive cannot be written; checked before the sweep begins
+    BadFile : the archive cannot be written
+    MissingFact : a site lacks a term of costing
+
+    Both are found before the sweep begins.
     """
+    terms_of(engine.study.costing, engine.catalog)
     run = archive.begin_run(_start(engine))
     try:
         with _interruptible() as stop:
@@ -231,7 +238,7 @@ def _summary(
             **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
             **_sweep_note(sweep_s),
         },
-        nearest=_nearest(total) if not front else {},
+        nearest={} if front else (_nearest_costed(costed) if costed else _nearest(total)),
     )
 
 
@@ -243,8 +250,20 @@ def _nearest(total: Total) -> dict[str, Any]:
     """The least-violating candidates of all bills, when no plan is feasible."""
     if not total.nearest:
         return {}
-    table = joined(total.nearest)
-    best = np.argsort(table["worst_excess"], kind="stable")[:10]
+    return _least_over(joined(total.nearest))
+
+
+def _nearest_costed(costed: Costed) -> dict[str, Any]:
+    """The same among plans that physics allows, when price, carbon or a band forbids them all."""
+    if not len(costed.is_front) or not costed.limits:
+        return {}
+    names = np.array(list(costed.limits), dtype=object)
+    over = {"worst_excess": costed.worst_excess, "binding": names[costed.excess.argmax(axis=0)]}
+    return _least_over({**costed.columns, **over})
+
+
+def _least_over(table: Mapping[str, Any]) -> dict[str, Any]:
+    best = np.argsort(table["worst_excess"], kind="stable")[:NEAREST_ROWS]
     shown = [n for n in table if "[" not in n]
     return {"plans": [{name: _plain(table[name][i]) for name in shown} for i in best]}
 

@@ -68,7 +68,7 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
     lines = [_feasible_line(document)]
     if document["taken"]:
         taken = ", ".join(f"{k}={v}" for k, v in document["taken"].items())
-        lines.append(f"the study leaves these open; the first was taken: {taken}")
+        lines.append(f"the study leaves these open; taken: {taken}")
     if document["nearest"]:
         change = document["nearest"]
         lines.append(f"nearest feasible: {change['axis']} {change['from']} -> {change['to']}")
@@ -127,8 +127,11 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
 def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
     lines = []
     for plan in nearest.get("plans", ())[:3]:
-        over = plan["worst_excess"] * 100
-        lines.append(f"  nearest: {plan['plan']} is {over:.1f}% over {plan['binding']}")
+        over, name = plan["worst_excess"], plan["binding"]
+        share = "an unknown share" if over is None else f"{over:.1%}"
+        has = f" ({_figure(plan[name])})" if name in plan else ""
+        chips = f"{plan['devices']:,.0f} {plan['accelerator']}"
+        lines.append(f"  nearest: {plan['plan']} on {chips} is {share} beyond {name}{has}")
     return lines
 
 
@@ -136,7 +139,7 @@ def _feasible_line(document: Mapping[str, Any]) -> str:
     if document["feasible"]:
         return "feasible"
     broken = "; ".join(
-        f"{v['limit']}: has {v['have']:.4g}, limit {v['need']:.4g} {v['unit']}"
+        f"{v['limit']}: has {_figure(v['have'])}, limit {_figure(v['need'])} {v['unit']}"
         for v in document["violations"]
     )
     return f"infeasible: {broken}"
