@@ -6,12 +6,13 @@ import csv
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 import costdata
-from planner.metrics import metrics_of
+from planner.metrics import find_metric, metrics_of
 
 TABLE = Path(costdata.__file__).parent / "tables" / "bands.csv"
 
@@ -26,12 +27,35 @@ def bands() -> dict[str, tuple[float, float]]:
         }
 
 
+SAME_BAND = MappingProxyType(
+    {
+        "provisioned_w": "it_peak_w",
+        "peak_facility_mw": "facility_peak_w",
+        "usd_per_mtoken": "usd",
+        "kgco2e_per_mtoken": "kgco2e",
+    }
+)
+"""Fixed multiples of a banded quantity."""
+
+
+def band_of(name: str) -> tuple[float, float] | None:
+    """Factors (low, high) of a metric's band; None where no spread is known."""
+    return bands().get(SAME_BAND.get(name, name))
+
+
+def is_computed(name: str) -> bool:
+    """True for a metric, or end of a band, that costed plans of this version have."""
+    owner = find_metric(name).name
+    return name == owner or band_of(owner) is not None
+
+
 def with_bands(kind: str, columns: Mapping[str, Any]) -> dict[str, Any]:
     """The columns with X_low and X_high beside every predicted metric that has a band."""
     found = dict(columns)
     for metric in metrics_of(kind):
-        if metric.is_predicted and metric.name in found and metric.name in bands():
-            low, high = bands()[metric.name]
+        band = band_of(metric.name)
+        if metric.is_predicted and metric.name in found and band:
+            low, high = band
             value = np.asarray(found[metric.name], float)
             found[f"{metric.name}_low"] = value * low
             found[f"{metric.name}_high"] = value * high

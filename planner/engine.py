@@ -15,6 +15,7 @@ from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
 from costdata.support import KERNELS
 from planner.axes import ALL
+from planner.bands import is_computed
 from planner.purchase import Shelf, shelf_of
 from planner.rules import ChipSizes, model_counts
 from planner.space import Space, make_space
@@ -105,6 +106,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
     Raises
     ------
     BadStudy : a kind of study this version cannot evaluate
+    BadStudy : a limit or an objective that this version does not compute
     MissingFact : no chip of the study can be evaluated
     """
     if study.kind != "train":
@@ -112,6 +114,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
             f"study.kind = {study.kind!r} is read and checked but not evaluated in this version; "
             'wanted kind = "train"'
         )
+    _refuse_unknown_metrics(study)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     work = study.training
     model = read_model(work.model)
@@ -145,6 +148,19 @@ def catalogue_names(catalog: Catalog | None = None) -> Names:
     """How a study's names are looked up: accelerators, sites and models."""
     catalog = catalog or catalogue.load()
     return Names(catalog.accelerator_name, catalog.site_name, _model_name)
+
+
+def _refuse_unknown_metrics(study: Study) -> None:
+    wanted = [(name, f"limits.{name}") for name in study.limits]
+    for key in ("minimise", "maximise"):
+        wanted += [(name, f"objectives.{key} {name}") for name in getattr(study.objectives, key)]
+    faults = [
+        f"{place} is not computed in this version; take another metric"
+        for name, place in wanted
+        if not is_computed(name)
+    ]
+    if faults:
+        raise BadStudy(*faults)
 
 
 def kernels_of(model: Model) -> tuple[str, ...]:
