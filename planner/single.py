@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.axes import ALL, AXES, CATALOGUE, COUNTS, DERIVED, OFFERED, Axis, Level
 from planner.engine import Engine, prepare
-from planner.space import keys_of
+from planner.space import bills, keys_of
 from planner.study import Study
 from simkernel.errors import BadStudy
 
@@ -48,8 +48,7 @@ def single(study: Study) -> Single:
         )
     narrow = prepare(replace(study, axes=_frozen({n: (v,) for n, v in chosen.items()})))
     if chosen["supernode_devices"] == OFFERED:
-        offered = narrow.space.levels["supernode_devices"]
-        taken |= {"supernode_devices": offered[-1]}
+        taken |= {"supernode_devices": _domain(narrow)}
     engine = prepare(_widened(study, chosen))
     wide = {**chosen, **_bill_values(narrow, taken, chosen)}
     return Single(engine, _key(engine, wide), MappingProxyType(taken))
@@ -57,6 +56,12 @@ def single(study: Study) -> Single:
 
 def _frozen(axes: Mapping[str, tuple[Level, ...]]) -> Mapping[str, tuple[Level, ...]]:
     return MappingProxyType(dict(axes))
+
+
+def _domain(narrow: Engine) -> Level:
+    """The largest offered domain of which no smaller one already holds all devices."""
+    rows = [bill.values["supernode_devices"] for bill in bills(narrow.space) if not bill.masked_by]
+    return rows[-1] if rows else narrow.space.levels["supernode_devices"][-1]
 
 
 def _bill_values(
