@@ -125,7 +125,7 @@ _FAULTS = (
         "is not there; `planner run STUDY` makes it, --db names another",
     ),
     (
-        r"No such file or directory",
+        r"No such file or directory|Not a directory",
         "lies in a folder that is not there; make the folder or name another file with --db",
     ),
     (

@@ -71,7 +71,9 @@ def run(
     budget: Annotated[
         str | None, typer.Option(help="stop after N candidates, or after SECONDSs (e.g. 60s)")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="processes; one per core by default")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="processes; one per core by default")
+    ] = None,
     engine: Annotated[str, typer.Option(help='"local"')] = "local",
     settings: Settings = None,
     as_json: Json = False,
