@@ -215,11 +215,11 @@ def _run(study: Study, rows: Mapping[str, Any]) -> PlanRun:
 
 def _unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
     """Facts each row rests on that nobody has checked in their source; (m,)."""
-    chips = {name: _count(catalog.facts_for(name)) for name in np.unique(columns["accelerator"])}
-    sites = {name: _count(catalog.facts_for_site(name)) for name in np.unique(columns["site"])}
-    return np.array(
-        [chips[a] + sites[s] for a, s in zip(columns["accelerator"], columns["site"], strict=True)]
-    )
+    names = [np.asarray(columns[key], dtype=str) for key in ("accelerator", "site")]
+    chips = {name: _count(catalog.facts_for(name)) for name in np.unique(names[0])}
+    sites = {name: _count(catalog.facts_for_site(name)) for name in np.unique(names[1])}
+    always = _count(catalog.planning_facts())
+    return np.array([always + chips[a] + sites[s] for a, s in zip(*names, strict=True)])
 
 
 def _count(facts: Mapping[str, Any]) -> float:

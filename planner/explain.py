@@ -78,7 +78,8 @@ def explain_plan(engine: Engine, key: int) -> Explained:
     found, plans = _evaluated(engine, row[None, :])
     costed = _costed(engine, plans)
     at = _site_row(engine, costed, 0)
-    facts = _facts(engine, plans)
+    site = {} if costed is None else {"site": np.asarray(costed.columns["site"])[[at]]}
+    facts = _facts(engine, {**plans, **site})
     ledgers = {name: _shown(ledger, 0) for name, ledger in found.ledgers.items()}
     if costed is not None:
         ledgers |= {name: _shown(ledger, at) for name, ledger in costed.ledgers.items()}

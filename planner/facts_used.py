@@ -15,13 +15,16 @@ from planner.engine import Engine
 
 
 def facts_used(engine: Engine, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts of every chip and site among the plans, and the planning figures, by full name."""
+    """Facts of every chip and site among the plans, and the planning figures, by full name.
+
+    Plans that are not costed stand at all sites of the study.
+    """
     found: dict[str, Any] = dict(engine.catalog.planning_facts())
     for chip in np.unique(np.asarray(columns.get("accelerator", []), dtype=str)):
         for name, fact in engine.catalog.facts_for(str(chip)).items():
             found[f"{chip}.{name}"] = fact
-    for site in engine.study.costing.site:
-        for name, fact in engine.catalog.facts_for_site(site).items():
+    for site in np.unique(np.asarray(columns.get("site", engine.study.costing.site), dtype=str)):
+        for name, fact in engine.catalog.facts_for_site(str(site)).items():
             found[f"{site}.{name}"] = fact
     return found
 
@@ -33,7 +36,10 @@ def facts_hash(catalog: Catalog) -> str:
         if path.is_file():
             digest.update(path.name.encode() + path.read_bytes())
     users = [
-        row.name for table in catalog.tables.values() for row in table.values() if row.is_user
+        f"{row.table} {row.key} {sorted(row.cells.items())}"
+        for table in catalog.tables.values()
+        for row in table.values()
+        if row.is_user
     ]
     digest.update("\n".join(sorted(users)).encode())
     return digest.hexdigest()

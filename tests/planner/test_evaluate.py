@@ -64,7 +64,7 @@ def test_a_feasible_candidate_is_told_whole(study):
     assert document["taken"] == {}
     assert {"step_s", "resident_bytes", "it_w", "capex_usd", "usd"} <= set(document["ledgers"])
     assert set(document["unverified_facts"]) <= set(document["facts_used"])
-    assert len(document["unverified_facts"]) >= document["metrics"]["unverified_facts"] > 0
+    assert len(document["unverified_facts"]) == document["metrics"]["unverified_facts"] > 0
     for fact in document["facts_used"].values():
         assert {"value", "unit", "source", "as_of", "grade", "verified"} <= set(fact)
 
