@@ -36,7 +36,7 @@ def capital_recovery_frac(rate_frac: Column, life_years: Column) -> Column:
     """
     rate, is_endless = np.asarray(rate_frac, float), np.isinf(life_years)
     life = np.where(is_endless, 1.0, life_years)
-    is_free = rate == 0
+    is_free = np.abs(rate) < 1e-12  # below it the interest is lost in the rounding
     paid = np.where(is_free, 1.0, rate)
     annuity = np.where(is_free, 1 / life, paid / -np.expm1(-life * np.log1p(paid)))
     share: Floats = np.where(is_endless, np.maximum(rate, 0.0), annuity)

@@ -130,6 +130,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         max_global_batch_tokens=work.max_global_batch_tokens,
         is_attention_fused=work.attention == "flash",
         has_draft_layers=work.mtp,
+        **host_floors(catalog, is_fused=work.attention == "flash"),
     )
     return Engine(
         study=study,
@@ -161,6 +162,17 @@ def _refuse_unknown_metrics(study: Study) -> None:
     ]
     if faults:
         raise BadStudy(*faults)
+
+
+def host_floors(catalog: Catalog, *, is_fused: bool) -> dict[str, float]:
+    """Launch times of a layer on a stack, by the names a TrainingJob has for them [s]."""
+    if not is_fused:
+        unfused_s = catalog.planning("host_s_per_layer_unfused")
+        return {"dense_host_s": unfused_s, "moe_host_s": unfused_s}
+    return {
+        "dense_host_s": catalog.planning("host_s_per_layer_dense"),
+        "moe_host_s": catalog.planning("host_s_per_layer_moe"),
+    }
 
 
 def kernels_of(model: Model) -> tuple[str, ...]:

@@ -268,8 +268,8 @@ def _repeats() -> tuple[Rule, ...]:
             "zero_stage_repeats",
             ("devices", *SPLIT, "zero_stage"),
             _zero_is_lowest,
-            "a single replica has nobody to share its state with, and a pipeline keeps whole "
-            "gradients until its step ends, so stage 2 is stage 1 there",
+            "a single replica has nobody to share its state with; a pipeline keeps whole weights "
+            "and gradients until its step ends, so stages 2 and 3 are stage 1 there",
         ),
         Rule(
             "precision_not_supported",
@@ -409,7 +409,7 @@ def _schedule_is_first(c: Columns, x: Context) -> Mask:
 def _zero_is_lowest(c: Columns, x: Context) -> Mask:
     stages = {int(stage) for stage in x.levels["zero_stage"]}
     shared = _replicas(c) * c["context_parallel"] > 1
-    is_one = (c["zero_stage"] == 2) & (c["pipeline_parallel"] > 1) & (1 in stages)
+    is_one = (c["zero_stage"] >= 2) & (c["pipeline_parallel"] > 1) & (1 in stages)
     return np.asarray((shared & ~is_one) | (c["zero_stage"] == min(stages)))
 
 

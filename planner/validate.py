@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
+from planner.engine import host_floors
 from planner.truth_models import model_of_row
 from planner.truth_plans import Decisions, plans_of_row
 from planner.truth_rows import TruthRow
@@ -42,6 +43,7 @@ class Case:
     model: Model
     accelerator: str
     plans: Sequence[Decisions]
+    host_floors: Mapping[str, float]
 
     @property
     def job(self) -> TrainingJob:
@@ -52,6 +54,7 @@ class Case:
             max_global_batch_tokens=np.inf,
             is_attention_fused=is_attention_fused(self.row),
             has_draft_layers=self.row.text("mtp") == "1",
+            **self.host_floors,
         )
 
 
@@ -131,7 +134,8 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
         raise MissingFact("tensor parallelism without sequence parallelism is not modelled")
     model = model_of_row(row)
     plans = plans_of_row(row, model, catalog.accelerator(name).domain_options)
-    return Case(row, model, name, plans)
+    floors = host_floors(catalog, is_fused=is_attention_fused(row))
+    return Case(row, model, name, plans, floors)
 
 
 def _alike(cases: Mapping[int, Case]) -> dict[Any, list[int]]:

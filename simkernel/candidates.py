@@ -54,11 +54,20 @@ class TrainingPlans(Columns):
 
     @property
     def is_gradient_cut(self) -> Masks:
-        """Gradients are reduced and sharded after every micro-batch: ZeRO-3, ZeRO-2 in one stage.
+        """Gradients are reduced and sharded after every micro-batch: ZeRO-2 and 3 in one stage.
 
-        A pipeline accumulates whole gradients over its micro-batches and reduces them once.
+        A pipeline keeps whole gradients over its micro-batches and reduces them once.
         """
-        return (self.zero_stage >= 3) | ((self.zero_stage == 2) & (self.pipeline_parallel == 1))
+        return (self.zero_stage >= 2) & (self.pipeline_parallel == 1)
+
+    @property
+    def is_weight_cut(self) -> Masks:
+        """Weights are gathered anew for every pass: ZeRO-3 in one stage.
+
+        A pipeline keeps what it has gathered until the step ends, as torchtitan does by default
+        (reshard_after_forward off with pipeline parallelism).
+        """
+        return (self.zero_stage >= 3) & (self.pipeline_parallel == 1)
 
     @property
     def degrees(self) -> Degrees:

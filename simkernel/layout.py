@@ -104,7 +104,9 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
     wires = network(chips, plans.supernode_devices, plans.oversubscription)
     share = share_of(job, chips, plans, placement, wires)
-    layers = stage_layers(model, plans.pipeline_parallel, plans.virtual_stages)
+    layers = stage_layers(
+        model, plans.pipeline_parallel, plans.virtual_stages, has_drafts=job.has_draft_layers
+    )
     is_single = plans.pipeline_parallel == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
     one_parameter = np.full(len(plans), UPDATE_BYTES)
@@ -137,10 +139,30 @@ def _works(
     heads = _heads(share, job, model, forward, backward)
     alone, always = is_single * 1.0, np.ones(len(is_single))
     at = ((always, alone), (alone * 0.0, alone * 0.0), (alone, always))
+    host_s = _host_s(job, model, layers)
     return tuple(
-        _stage(layers[:, i, :], forward, backward, embed.times(first), heads, last)
+        _hosted(
+            _stage(layers[:, i, :], forward, backward, embed.times(first), heads, last),
+            host_s[:, i],
+        )
         for i, (first, last) in enumerate(at)
     )
+
+
+def _host_s(job: TrainingJob, model: Model, layers: Floats) -> Floats:
+    """Seconds the host launches kernels for one micro-batch on each stage; (n, 3)."""
+    each = [job.moe_host_s if k.mlp == "moe" else job.dense_host_s for k in model.kinds]
+    return (layers * np.array(each)).sum(-1)
+
+
+def _hosted(work: StageWork, host_s: Floats) -> StageWork:
+    """Work that waits for its launches: a third of them forward, two thirds backward."""
+    waits, passes = np.zeros(len(host_s)), []
+    for done, launches_s in ((work.forward, host_s / 3.0), (work.backward, host_s * 2.0 / 3.0)):
+        wait_s = np.maximum(launches_s - done.floor_s, 0.0)
+        passes.append(done + Pass(host_s=launches_s, floor_s=wait_s))
+        waits = waits + wait_s
+    return StageWork(passes[0], passes[1], {**work.terms, "host": waits})
 
 
 def _heads(

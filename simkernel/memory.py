@@ -141,10 +141,10 @@ def resident_ledger(
     """
     zero = plans.zero_stage
     terms = {
-        "weights": _state(parameters, ranks, _weight_bytes(plans), zero >= 3),
+        "weights": _state(parameters, ranks, _weight_bytes(plans), plans.is_weight_cut),
         "gradients": _state(parameters, ranks, GRADIENT_BYTES, plans.is_gradient_cut),
         "optimiser": _state(parameters, ranks, OPTIMISER_BYTES, zero >= 1),
-        "gathered_weights": _gathered(parameters, zero, layer_counts),
+        "gathered_weights": _gathered(parameters, plans.is_weight_cut, layer_counts),
         "activations": memory.per_micro_batch * _in_flight(plans) + memory.again[:, None],
         "logits": memory.logits,
     }
@@ -267,8 +267,8 @@ def _weight_bytes(plans: TrainingPlans) -> Floats:
     return WIDE_BYTES + np.array(copies)[plans.precision_code]
 
 
-def _gathered(parameters: StageParameters, zero_stage: Codes, layer_counts: Floats) -> Floats:
+def _gathered(parameters: StageParameters, is_cut: Masks, layer_counts: Floats) -> Floats:
     """(n, 3) whole weights of the layer in work and of the next one, where ZeRO-3 gathers them."""
     count = np.maximum(layer_counts, 1.0)
     two = 2.0 * (parameters.dense + parameters.expert) / count * WIDE_BYTES
-    return np.where((zero_stage >= 3)[:, None], two, 0.0)
+    return np.where(is_cut[:, None], two, 0.0)

@@ -1,8 +1,8 @@
 """Which layers sit on which pipeline stage, and the three stages that decide a step.
 
 Layers fill the chunks in order. The last chunk also holds the head and gets as many layers fewer
-as the head weighs: Llama 3 405B gives its last stage one fewer (The Llama 3 Herd of Models,
-section 3.3.2), DeepSeek-V3 leaves one layer with the head on the last of 16.
+as the head weighs: Llama 3 405B runs 126 layers on 16 stages with one fewer on the first and on
+the last (The Llama 3 Herd of Models, section 3.3.2). Chunks beyond the layers hold none.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ STAGES = ("first", "inner", "last")
 """Stages a candidate is priced by; with one stage all three are the same one."""
 
 
-def stage_layers(model: Model, pipeline: Codes, chunks: Codes) -> Floats:
+def stage_layers(
+    model: Model, pipeline: Codes, chunks: Codes, *, has_drafts: bool = False
+) -> Floats:
     """Layers of each kind on the first, the heaviest inner and the last stage.
 
     Parameters
     ----------
     pipeline : (n,) stages
     chunks : (n,) virtual stages of each
+    has_drafts : the last stage also trains the multi-token prediction layers
 
     Returns
     -------
     (n, 3, kinds); heaviest by parameters. With two stages, inner repeats the last.
     """
     pairs, inverse = np.unique(pipeline * 4096 + chunks, return_inverse=True)
-    mixes = [_mix(model, int(pair) // 4096, int(pair) % 4096) for pair in pairs]
+    mixes = [_mix(model, int(pair) // 4096, int(pair) % 4096, has_drafts) for pair in pairs]
     return np.array(mixes)[inverse.reshape(-1)]
 
 
@@ -40,12 +43,16 @@ def chunk_sizes(layers: int, chunks: int, head_layers: int = 0) -> list[int]:
 
     Parameters
     ----------
-    head_layers : layers that the head weighs as much as; the last chunk gets so many fewer, but
-        at least one. What does not divide goes to the chunks after the first.
+    head_layers : layers that the head weighs as much as; the last chunk gets fewer for it, down
+        to none, so that the heaviest chunk is as light as can be. What does not divide goes to
+        the chunks after the first.
     """
-    last = min(max((layers + head_layers) // chunks - head_layers, 1), layers)
     if chunks == 1:
         return [layers]
+    most = (layers + head_layers) // chunks + 1
+    largest = max(min(max(most - head_layers, 1), layers - chunks + 1), 0)
+    lasts = range(largest, -1, -1)
+    last = min(lasts, key=lambda n: max(-((n - layers) // (chunks - 1)), n + head_layers))
     size, extra = divmod(layers - last, chunks - 1)
     first_extra = 1 if extra <= chunks - 2 else 0
     before = [size + (first_extra <= i < first_extra + extra) for i in range(chunks - 1)]
@@ -53,19 +60,24 @@ def chunk_sizes(layers: int, chunks: int, head_layers: int = 0) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def head_layers(model: Model) -> int:
-    """Layers whose products take as long as the head's, rounded; by parameters a token meets."""
+def head_layers(model: Model, has_drafts: bool = False) -> int:
+    """Layers whose products take as long as what sits beside the last chunk, rounded.
+
+    The head, and with drafts a layer and one more head for each; by parameters a token meets.
+    """
     met = sum(w.active_parameters for code in model.layer_codes for w in model.kinds[code].weights)
-    return round(model.vocab * model.hidden / (met / len(model.layer_codes)))
+    head = model.vocab * model.hidden / (met / len(model.layer_codes))
+    drafts = len(model.draft_codes) if has_drafts else 0
+    return round(head * (1 + drafts)) + drafts
 
 
 @lru_cache(maxsize=4096)
-def _mix(model: Model, pipeline: int, chunks: int) -> Floats:
+def _mix(model: Model, pipeline: int, chunks: int, has_drafts: bool) -> Floats:
     """(3, kinds) for one pair of stages and chunks."""
     kinds = len(model.kinds)
     stages = np.zeros((pipeline, kinds))
     at = 0
-    sizes = chunk_sizes(len(model.layer_codes), pipeline * chunks, head_layers(model))
+    sizes = chunk_sizes(len(model.layer_codes), pipeline * chunks, head_layers(model, has_drafts))
     for i, size in enumerate(sizes):
         codes = model.layer_codes[at : at + size]
         stages[i % pipeline] += np.bincount(codes, minlength=kinds)

@@ -125,7 +125,7 @@ def _zero_masks(plans: TrainingPlans) -> tuple[Floats, Floats]:
     ZeRO-3 gathers for every forward and every backward, sharded gradients are reduced as they
     come (Rajbhandari et al. 2020, section 7).
     """
-    return (plans.zero_stage >= 3) * 1.0, plans.is_gradient_cut * 1.0
+    return plans.is_weight_cut * 1.0, plans.is_gradient_cut * 1.0
 
 
 def _gather(plans: TrainingPlans, sync: StageSync) -> Pass:

@@ -17,6 +17,8 @@ class TrainingJob:
     is_attention_fused : flash-type attention; False is the 2020-22 stack that stores the squared
         scores, softmax and dropout
     has_draft_layers : multi-token prediction layers are trained too
+    dense_host_s, moe_host_s : the host needs so long to launch the kernels of one layer of one
+        micro-batch, forward and backward together; devices cannot be faster [s]
     """
 
     tokens: float
@@ -24,3 +26,5 @@ class TrainingJob:
     max_global_batch_tokens: float
     is_attention_fused: bool = True
     has_draft_layers: bool = False
+    dense_host_s: float = 0.0
+    moe_host_s: float = 0.0

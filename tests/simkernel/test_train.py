@@ -162,3 +162,23 @@ def test_a_larger_domain_is_never_slower_when_groups_fit_it():
     near, far = (training_step(JOB, MOE, chip(), p, RESERVE) for p in (wide, plan))
     assert near.time.total[0] < far.time.total[0]
     assert near.outside_bytes[0] < far.outside_bytes[0]
+
+
+def test_a_step_is_never_shorter_than_the_launches_of_its_layers():
+    """vTrain's eager stack: 3.6 ms a layer and micro-batch, however small the work."""
+    job = replace(JOB, tokens_per_sequence=64, dense_host_s=3.6e-3)
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=32)
+    step = training_step(job, DENSE, chip(), plan, RESERVE)
+    assert step.time.total[0] >= 4 * DENSE.layers * 3.6e-3
+    assert step.time.terms["host"][0] > 0
+
+
+def test_a_pipeline_gives_zero_3_no_memory_over_zero_1():
+    """torchtitan keeps gathered weights in a pipeline: a plan that hopes otherwise runs out."""
+    plan = plan_of(devices=64, supernode_devices=8, pipeline_parallel=8, global_batch_sequences=64)
+    kept = [
+        training_step(JOB, DENSE, chip(), replace(plan, zero_stage=np.array([z])), RESERVE)
+        for z in (1, 3)
+    ]
+    assert kept[0].resident.total[0] == kept[1].resident.total[0]
+    assert kept[0].time.total[0] == pytest.approx(kept[1].time.total[0], rel=1e-12)
