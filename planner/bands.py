@@ -46,7 +46,10 @@ def band_of(name: str) -> tuple[float, float] | None:
 def is_computed(name: str) -> bool:
     """True for a metric, or end of a band, that costed plans of this version have."""
     owner = find_metric(name).name
-    return name == owner or band_of(owner) is not None
+    return (
+        name == owner
+        or band_of({"headroom_bytes": "resident_bytes"}.get(owner, owner)) is not None
+    )
 
 
 def with_bands(kind: str, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,6 +60,18 @@ def with_bands(kind: str, columns: Mapping[str, Any]) -> dict[str, Any]:
         if metric.is_predicted and metric.name in found and band:
             low, high = band
             value = np.asarray(found[metric.name], float)
+            most = 1.0 if metric.name.endswith("_frac") else np.inf
             found[f"{metric.name}_low"] = value * low
-            found[f"{metric.name}_high"] = value * high
-    return found
+            found[f"{metric.name}_high"] = np.minimum(value * high, most)
+    return found | _headroom(found)
+
+
+def _headroom(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """What is free on the fullest device when it holds the most, and the least, of its band."""
+    if "headroom_bytes" not in columns or "resident_bytes_low" not in columns:
+        return {}
+    memory_bytes = columns["headroom_bytes"] + columns["resident_bytes"]
+    return {
+        "headroom_bytes_low": memory_bytes - columns["resident_bytes_high"],
+        "headroom_bytes_high": memory_bytes - columns["resident_bytes_low"],
+    }
