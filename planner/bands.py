@@ -38,6 +38,10 @@ SAME_BAND = MappingProxyType(
 """Fixed multiples of a banded quantity."""
 
 
+FROM_MEMORY = "headroom_bytes"
+"""Its band is the memory less the band of what is resident."""
+
+
 def band_of(name: str) -> tuple[float, float] | None:
     """Factors (low, high) of a metric's band; None where no spread is known."""
     return bands().get(SAME_BAND.get(name, name))
@@ -46,10 +50,7 @@ def band_of(name: str) -> tuple[float, float] | None:
 def is_computed(name: str) -> bool:
     """True for a metric, or end of a band, that costed plans of this version have."""
     owner = find_metric(name).name
-    return (
-        name == owner
-        or band_of({"headroom_bytes": "resident_bytes"}.get(owner, owner)) is not None
-    )
+    return name == owner or owner == FROM_MEMORY or band_of(owner) is not None
 
 
 def with_bands(kind: str, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,9 +69,9 @@ def with_bands(kind: str, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 def _headroom(columns: Mapping[str, Any]) -> dict[str, Any]:
     """What is free on the fullest device when it holds the most, and the least, of its band."""
-    if "headroom_bytes" not in columns or "resident_bytes_low" not in columns:
+    if FROM_MEMORY not in columns or "resident_bytes_low" not in columns:
         return {}
-    memory_bytes = columns["headroom_bytes"] + columns["resident_bytes"]
+    memory_bytes = columns[FROM_MEMORY] + columns["resident_bytes"]
     return {
         "headroom_bytes_low": memory_bytes - columns["resident_bytes_high"],
         "headroom_bytes_high": memory_bytes - columns["resident_bytes_low"],
