@@ -226,7 +226,8 @@ def _mlp_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floa
     routed = kind.top_k * imbalance(share, kind)
     cheap = (hidden + routed * width + kind.shared_width) * narrow
     kept = 2.0 * hidden + ups * (routed * width + kind.shared_width) * WIDE_BYTES
-    return own * cheap, own * (kept + routed * hidden * (narrow + WIDE_BYTES))
+    dispatched = routed * share.expert_tensor * hidden * narrow  # every expert tensor rank gathers
+    return own * cheap, own * (kept + dispatched + routed * hidden * WIDE_BYTES)
 
 
 def _one_layer_again(share: Share, model: Model) -> Floats:

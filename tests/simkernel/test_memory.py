@@ -4,11 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import chip
+from conftest import chip, moe_model
 
 from simkernel.candidates import RECOMPUTE, plan_of
 from simkernel.layout import layout_of
-from simkernel.memory import Reserve, layer_activation_bytes, resident_ledger
+from simkernel.memory import (
+    Reserve,
+    dense_parameters,
+    layer_activation_bytes,
+    resident_ledger,
+)
 from simkernel.models import Core, LayerKind, Model, Weight
 from simkernel.ops import share_of
 from simkernel.placement import place
@@ -87,8 +92,6 @@ def test_a_parameter_takes_18_bytes_and_zero_cuts_each_part_in_its_turn():
 
 def test_llmfit_230_memory_counts_every_expert_and_expert_parallel_divides_them():
     """Total parameters decide memory: 8 expert ranks hold an eighth of the experts each."""
-    from conftest import moe_model
-
     model = moe_model()
     alone = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
     spread = replace(alone, expert_parallel=np.array([8]))
@@ -111,3 +114,30 @@ def test_megatron_525_the_reserve_is_a_term_of_its_own_and_counts():
     kept, _ = resident_ledger(*args, ranks, Reserve(3.5e9, 0.1))
     moving = bare.terms["activations"] + bare.terms["logits"]
     assert kept.total[0] == pytest.approx(bare.total[0] + 3.5e9 + 0.1 * moving[0], rel=1e-12)
+
+
+def test_llm_analysis_19_norms_are_whole_on_every_tensor_rank():
+    """Norms divided by the tensor degree would hide parameters, and count one norm for two."""
+    model = gpt(1, 1024, 16)
+    kind = model.kinds[0]
+    job = TrainingJob(1e12, 2048, 65e6)
+    matrices = sum(w.parameters for w in kind.weights)
+    for tensor in (1, 8):
+        plan = plan_of(devices=8, supernode_devices=8, tensor_parallel=tensor)
+        held = dense_parameters(share(job, plan), kind)
+        assert held[0] == pytest.approx(kind.vector_parameters + matrices / tensor, rel=1e-12)
+
+
+def test_megatron_1784_expert_activations_follow_top_k_and_the_expert_groups():
+    """A mixture priced as a dense layer: its activations must know top_k, width and groups."""
+    job = TrainingJob(1e12, 2048, 65e6)
+
+    def kept(model, **degrees):
+        plan = plan_of(devices=64, supernode_devices=8, **degrees)
+        return layer_activation_bytes(share(job, plan), model, model.kinds[0])[0]
+
+    plain = kept(moe_model(top_k=4))
+    assert kept(moe_model(top_k=8)) > 1.5 * plain
+    assert kept(moe_model(top_k=4, width=2048)) > 1.1 * plain
+    assert kept(moe_model(top_k=4), expert_tensor_parallel=2) > plain
+    assert kept(moe_model(top_k=4), expert_parallel=8) > plain

@@ -182,3 +182,24 @@ def test_a_pipeline_gives_zero_3_no_memory_over_zero_1():
     ]
     assert kept[0].resident.total[0] == kept[1].resident.total[0]
     assert kept[0].time.total[0] == pytest.approx(kept[1].time.total[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("pipeline", [1, 2, 4, 8, 16, 32, 64])
+def test_simai_270_every_pipeline_depth_is_priced(pipeline):
+    """A simulator that hangs at PP > 2 would leave these out; time must stay finite and named."""
+    deep = dense_model(layers=64)
+    plan = plan_of(
+        devices=64, supernode_devices=8, pipeline_parallel=pipeline, global_batch_sequences=256
+    )
+    step = training_step(JOB, deep, chip(), plan, RESERVE)
+    assert np.isfinite(step.time.total[0])
+    assert (step.time.terms["bubble"][0] > 0) == (pipeline > 1)
+
+
+def test_simai_239_a_message_below_every_table_takes_a_positive_time():
+    """64 KiB: latency and bandwidth, never a -1 that is taken for seconds."""
+    job = replace(JOB, tokens_per_sequence=8)
+    plan = plan_of(devices=16, supernode_devices=8, tensor_parallel=8, global_batch_sequences=2)
+    step = training_step(job, DENSE, chip(), plan, RESERVE)
+    assert step.time.terms["tensor_parallel"][0] > 0
+    assert all(np.all(np.isfinite(v)) for v in step.time.terms.values())
