@@ -7,7 +7,7 @@ norms and residuals work on a device's own share of the tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -261,10 +261,13 @@ def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:
     return tensor
 
 
-def _products(share: Share, kind: LayerKind, product: object) -> Pass:
+def _products(
+    share: Share, kind: LayerKind, product: Callable[[Share, LayerKind, Weight], Pass]
+) -> Pass:
+    """One product after another for every matrix of a layer."""
     total = Pass()
     for weight in kind.weights:
-        total = total + product(share, kind, weight)  # type: ignore[operator]
+        total = total + product(share, kind, weight)
     return total
 
 
