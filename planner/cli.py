@@ -44,6 +44,7 @@ Settings = Annotated[
 DATABASE = Path("planner.duckdb")
 
 NOTHING_FEASIBLE = 1
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def exits_by_contract(command: Callable[..., int | None]) -> Callable[..., None]:
@@ -57,6 +58,9 @@ def exits_by_contract(command: Callable[..., int | None]) -> Callable[..., None]
             for fault in error.faults:
                 typer.echo(f"error: {fault}", err=True)
             raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from error
         raise typer.Exit(code or 0)
 
     return wrapped
@@ -152,8 +156,9 @@ def stop(name: RunName, db: Database = DATABASE) -> int:
     """Ask a running run to end and keep what it has."""
     from planner import commands
 
-    commands.stop(db, name)
-    typer.echo(f"{name} was asked to stop; it keeps what is done", err=True)
+    is_asked = commands.stop(db, name)
+    said = "was asked to stop; it keeps what is done" if is_asked else "is not running"
+    typer.echo(f"{name} {said}", err=True)
     return 0
 
 

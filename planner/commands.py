@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,7 @@ def run(
 
 def runs(db: Path) -> dict[str, Any]:
     """All runs of a database, newest last."""
-    from datetime import UTC, datetime
-
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = _now()
     return {
         "runs": [
             {
@@ -73,6 +72,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
     return {
         "run": record.run,
         "study": record.start.study,
+        "state": record.state(_now()),
         "candidates": {
             "enumerated": summary.enumerated if summary else None,
             "masked": dict(summary.masked) if summary else {},
@@ -146,10 +146,19 @@ def diff(db: Path, first: str, second: str) -> dict[str, Any]:
     return asdict(Archive(db).diff(first, second))
 
 
-def stop(db: Path, name: str) -> None:
-    """Ask a run to end."""
+def stop(db: Path, name: str) -> bool:
+    """Ask a run to end; False where it does not run."""
     archive = Archive(db)
-    archive.tell(archive.run(name).run, "stop_asked", {})
+    record = archive.run(name)
+    if record.state(_now()) != "running":
+        return False
+    archive.tell(record.run, "stop_asked", {})
+    return True
+
+
+def _now() -> datetime:
+    """The moment, as the archive writes it."""
+    return datetime.now(UTC).replace(tzinfo=None)
 
 
 def _study(path: str, settings: Sequence[str]) -> Study:

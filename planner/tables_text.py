@@ -33,7 +33,7 @@ def run_text(document: Mapping[str, Any]) -> str:
     if document["front"]:
         lines.append(_front_table(document["front"], objectives))
     else:
-        lines.append("Nothing is feasible.")
+        lines += _said_of_no_front(document["state"])
         lines += _nearest_lines(document.get("nearest", {}))
     masked, rejected = document["candidates"]["masked"], document["rejected"]
     if masked:
@@ -105,10 +105,12 @@ def _walk(value: Any, lines: list[str], depth: int) -> None:
 def _run_head(document: Mapping[str, Any]) -> str:
     counts = document["candidates"]
     if counts["evaluated"] is None:
-        return f"run {document['run']} of {document['study']} has not finished"
+        return f"run {document['run']} of {document['study']}: {document['state']}"
+    early = "stopped early; " if document["state"] == "stopped" else ""
     return (
-        f"run {document['run']} of {document['study']}: {counts['enumerated']:,} candidates, "
-        f"{sum(counts['masked'].values()):,} cannot exist, {counts['evaluated']:,} evaluated in "
+        f"{early}run {document['run']} of {document['study']}: "
+        f"{counts['enumerated']:,} candidates, {sum(counts['masked'].values()):,} cannot exist, "
+        f"{counts['evaluated']:,} evaluated in "
         f"{document['seconds']:.1f} s ({document['evaluated_per_s_per_core']:,.0f} per second and "
         f"core); physical front {document['physical_front']:,}, front {len(document['front'])}"
     )
@@ -122,6 +124,12 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
     text = _table("front", [SHORT.get(name, name) for name in names], rows)
     more = len(front) - MOST_ROWS
     return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
+
+
+def _said_of_no_front(state: str) -> list[str]:
+    if state == "finished":
+        return ["Nothing is feasible."]
+    return ["Nothing feasible was found before it was stopped."] if state == "stopped" else []
 
 
 def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
