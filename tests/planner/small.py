@@ -35,7 +35,7 @@ supernode_devices = 8
 tensor_parallel = [1, 2]
 pipeline_parallel = [1, 2]
 micro_batch_sequences = [1, 2]
-global_batch_sequences = [256, 512]
+global_batch_sequences = 512
 recompute = ["none", "selective"]
 zero_stage = [1, 3]
 
@@ -45,7 +45,7 @@ site = ["us-tx", "se", "cn-west"]
 [limits]
 days = 90
 """
-"""256 candidates on four bills; days removes the A100s on few devices."""
+"""128 combinations on four bills; days removes the A100s on few devices."""
 
 MOE = """
 [study]
@@ -64,8 +64,7 @@ tensor_parallel = [1, 2]
 pipeline_parallel = [1, 2]
 expert_parallel = [8, 16]
 global_batch_sequences = 1024
-zero_stage = [1, 2]
-recompute = ["none", "full"]
+zero_stage = [0, 1]
 
 [costing]
 site = "se"

@@ -21,7 +21,6 @@ ONE = with_lines(
     tensor_parallel="tensor_parallel = 2",
     pipeline_parallel="pipeline_parallel = 1",
     micro_batch_sequences="micro_batch_sequences = 1",
-    global_batch_sequences="global_batch_sequences = 512",
     recompute='recompute = "none"',
     zero_stage="zero_stage = 1",
 ).replace('site = ["us-tx", "se", "cn-west"]', 'site = "us-tx"')
@@ -157,7 +156,7 @@ def test_axes_left_open_are_taken_at_their_first_value_and_named(tmp_path):
     document = evaluated(study, "tp=2")
     taken = {
         "accelerator": "H100-SXM", "devices": 32, "pipeline_parallel": 1, "zero_stage": 1,
-        "micro_batch_sequences": 1, "global_batch_sequences": 256, "recompute": "none",
+        "micro_batch_sequences": 1, "recompute": "none",
     }  # fmt: skip
     site = {"site": document["metrics"]["site"]}
     assert document["taken"] == {**taken, **site}

@@ -70,7 +70,7 @@ def test_every_change_is_what_that_plan_evaluates_to(explained, workspace):
     engine = prepare(with_settings(study_of(DENSE), [site], catalogue_names()))
     assert {line["axis"] for line in lines} >= {
         "accelerator", "devices", "tensor_parallel", "pipeline_parallel", "zero_stage",
-        "micro_batch_sequences", "global_batch_sequences", "recompute",
+        "micro_batch_sequences", "recompute",
     }  # fmt: skip
     assert any(line["feasible"] for line in lines)
     assert any("memory: has" in line["why_not"] for line in lines)

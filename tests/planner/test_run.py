@@ -35,7 +35,7 @@ def test_a_run_prints_one_document_with_the_keys_of_the_contract(workspace):
 def test_enumerated_is_masked_plus_evaluated(workspace):
     """Candidates would vanish without being told."""
     counts = workspace.documents[0]["candidates"]
-    assert counts["enumerated"] == sum(counts["masked"].values()) + counts["evaluated"] == 256
+    assert counts["enumerated"] == sum(counts["masked"].values()) + counts["evaluated"] == 128
 
 
 def test_every_row_of_the_front_keeps_the_limits(workspace):
@@ -78,7 +78,7 @@ def test_show_gives_the_document_of_the_run(workspace):
         assert planner("show", name, "--db", workspace.db, "--json").document == first
     text = planner("show", "1", "--db", workspace.db).out
     assert first["run"] in text
-    assert "256 candidates" in text
+    assert "128 candidates" in text
 
 
 def test_runs_lists_both_and_diff_finds_no_difference(workspace):
