@@ -60,7 +60,7 @@ def test_a_core_evaluates_a_hundred_thousand_candidates_a_second(engine, benchma
     seconds = min(sum(result.seconds for result in results) for results in rounds)
     benchmark.extra_info["evaluated_per_s_per_core"] = evaluated / seconds
     tell("candidates evaluated per second and core", f"{evaluated / seconds:,.0f}", ">= 100,000")
-    assert evaluated > 25_000
+    assert evaluated > 10_000
     assert evaluated / seconds >= 100_000
 
 
