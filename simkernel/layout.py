@@ -13,6 +13,7 @@ import numpy as np
 
 from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Floats
+from simkernel.exchange import boundary_send, collective
 from simkernel.hardware import Chips
 from simkernel.memory import (
     GRADIENT_BYTES,
@@ -24,22 +25,18 @@ from simkernel.memory import (
 )
 from simkernel.models import Model
 from simkernel.ops import (
-    WIDE_BYTES,
     Parts,
-    Share,
-    boundary_send,
-    collective,
     embedding_pass,
     head_backward,
     head_forward,
     layer_backward,
     layer_forward,
-    share_of,
     summed,
 )
 from simkernel.passes import Pass, computed
 from simkernel.placement import place
 from simkernel.roofline import stream_work
+from simkernel.share import WIDE_BYTES, Share, share_of
 from simkernel.stages import STAGES, stage_layers
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob

@@ -16,7 +16,7 @@ from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
-from simkernel.ops import WIDE_BYTES, Share, imbalance, tensor_cut
+from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
 from simkernel.stages import STAGES
 
 GRADIENT_BYTES = 4.0  # fp32 accumulation, Korthikanti et al. 2022, section 6 (18 B/parameter)

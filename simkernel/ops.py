@@ -7,132 +7,31 @@ norms and residuals work on a device's own share of the tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
-from simkernel import plugins
-from simkernel.candidates import RECOMPUTE, TrainingPlans
-from simkernel.columns import Codes, Column, Floats
-from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
+from simkernel.candidates import RECOMPUTE
+from simkernel.columns import Column
+from simkernel.exchange import context_traffic, expert_traffic, tensor_backward, tensor_traffic
 from simkernel.models import Core, LayerKind, Model, Weight, mean_keys
-from simkernel.passes import Pass, combine, computed, sent
-from simkernel.placement import Group, Placement
+from simkernel.passes import Pass, combine, computed
 from simkernel.roofline import (
-    AttentionRates,
     CoreShape,
     GemmRates,
-    StreamRates,
     attention_backward_work,
-    attention_rates,
     attention_work,
     causal_keys,
-    gemm_rates,
     gemm_work,
-    stream_rates,
     stream_work,
 )
-from simkernel.traffic import Network, Traffic
-from simkernel.workload import TrainingJob
+from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
 
 Parts = dict[str, Pass]
 """Passes of one layer by what they are for."""
 
-WIDE_BYTES = 2.0
-"""Bytes of a bf16 value."""
 UNQUANTISED = ("router", "head", "embedding")
 """Kept in bf16 whatever the GEMM precision (DeepSeek-V3 report, section 3.3.1)."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """What one device holds of a micro-batch, and the rates it works at; (n,) each.
-
-    `tokens` enter a product cut by tensor parallelism; `own_tokens` = tokens / tensor are the
-    device's under sequence parallelism. `input_bytes` is the width of a quantised GEMM input.
-    """
-
-    tokens: Floats
-    own_tokens: Floats
-    sequences: Codes
-    sequence_tokens: int
-    tensor: Codes
-    expert: Codes
-    expert_tensor: Codes
-    input_bytes: Floats
-    gemm: GemmRates
-    wide_gemm: GemmRates
-    attention: AttentionRates
-    stream: StreamRates
-    placement: Placement
-    network: Network
-    collective_code: Codes
-    recompute_code: Codes
-    is_fused: bool
-
-
-def share_of(
-    job: TrainingJob, chips: Chips, plans: TrainingPlans, placement: Placement, network: Network
-) -> Share:
-    """The share of every candidate; `chips` has one row or one per candidate."""
-    tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
-    wide_code = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
-    return Share(
-        tokens=tokens,
-        own_tokens=tokens / plans.tensor_parallel,
-        sequences=plans.micro_batch_sequences,
-        sequence_tokens=job.tokens_per_sequence,
-        tensor=plans.tensor_parallel,
-        expert=plans.expert_parallel,
-        expert_tensor=plans.expert_tensor_parallel,
-        input_bytes=np.array(PRECISION_BYTES)[plans.precision_code],
-        gemm=gemm_rates(chips, plans.precision_code),
-        wide_gemm=gemm_rates(chips, wide_code),
-        attention=attention_rates(chips),
-        stream=stream_rates(chips),
-        placement=placement,
-        network=network,
-        collective_code=plans.collective_code,
-        recompute_code=plans.recompute_code,
-        is_fused=job.is_attention_fused,
-    )
-
-
-def collective(
-    share: Share, operation: str, group: Group, payload_bytes: Column, remote_frac: Column = 1.0
-) -> Pass:
-    """One collective by the algorithm of the candidate, or the fastest where it says "best"."""
-    wires = share.network.wires(operation, group)
-    all_names = plugins.names("collectives")
-    best = _best(
-        {
-            code: module.traffic(operation, wires, group, payload_bytes, remote_frac)
-            for code, name in enumerate(all_names)
-            for module in (plugins.find("collectives", name),)
-            if operation in module.OPERATIONS
-        },
-        share.collective_code,
-    )
-    return sent(best)
-
-
-def _best(options: dict[int, Traffic], codes: Codes) -> Traffic:
-    """The named option where it can do the operation, else the fastest."""
-    items = iter(options.items())
-    _, chosen = next(items)
-    for code, other in items:
-        is_named = codes == code
-        is_better = other.elapsed_s < chosen.elapsed_s
-        is_kept = np.isin(codes, [c for c in options if c != code])
-        take = is_named | (is_better & ~is_kept)
-        chosen = Traffic(*(np.where(take, b, a) for a, b in _paired(chosen, other)))
-    return chosen
-
-
-def _paired(a: Traffic, b: Traffic) -> Iterator[tuple[Column, Column]]:
-    names = ("inside_s", "outside_s", "elapsed_s", "inside_bytes", "outside_bytes")
-    return ((getattr(a, n), getattr(b, n)) for n in names)
 
 
 def layer_forward(share: Share, model: Model, kind: LayerKind) -> Parts:
@@ -140,13 +39,13 @@ def layer_forward(share: Share, model: Model, kind: LayerKind) -> Parts:
     parts = {
         "gemm": _products(share, kind, _forward_product),
         "elementwise": _elementwise(share, model, kind, share_of_forward=1.0),
-        "tensor_parallel": _tensor_traffic(share, model, kind),
+        "tensor_parallel": tensor_traffic(share, model, kind),
     }
     for core in kind.cores:
-        work = _beside(_core_forward(share, core), _context_traffic(share, core, 1.0))
+        work = _beside(_core_forward(share, core), context_traffic(share, core, 1.0))
         parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
-        parts["expert_parallel"] = _expert_traffic(share, model, kind)
+        parts["expert_parallel"] = expert_traffic(share, model, kind)
     return parts
 
 
@@ -158,13 +57,13 @@ def layer_backward(share: Share, model: Model, kind: LayerKind, forward: Parts) 
     parts = {
         "gemm": _products(share, kind, _backward_products),
         "elementwise": _elementwise(share, model, kind, share_of_forward=2.0),
-        "tensor_parallel": _tensor_backward(share, model, kind),
+        "tensor_parallel": tensor_backward(share, model, kind),
     }
     for core in kind.cores:
-        work = _beside(_core_backward(share, core), _context_traffic(share, core, 2.0))
+        work = _beside(_core_backward(share, core), context_traffic(share, core, 2.0))
         parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
-        parts["expert_parallel"] = _expert_traffic(share, model, kind)
+        parts["expert_parallel"] = expert_traffic(share, model, kind)
     parts["recompute"] = _recomputed(share, kind, forward)
     return parts
 
@@ -202,40 +101,6 @@ def embedding_pass(share: Share, model: Model) -> Pass:
     return computed(stream_work(share.stream, share.own_tokens * model.hidden * 2 * WIDE_BYTES))
 
 
-def boundary_send(share: Share, model: Model) -> Pass:
-    """Activations of one micro-batch from a stage to the next."""
-    payload = share.own_tokens * model.hidden * WIDE_BYTES
-    return collective(share, "send", share.placement.pipeline, payload)
-
-
-def imbalance(share: Share, kind: LayerKind) -> Floats:
-    """Tokens of the busiest expert rank over the mean, for evenly random routing.
-
-    Extreme value of a multinomial: 1 + sqrt(2 ln(E) (E - 1) / (tokens x top_k)), E expert ranks.
-    A lower bound: real routers are skewed beyond it.
-    """
-    ranks = share.expert
-    draws = share.own_tokens * ranks * share.expert_tensor * kind.top_k
-    return 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
-
-
-def distinct_domains(domains: Column, kind: LayerKind) -> Column:
-    """Scale-up domains one token's experts lie in, when they lie over `domains` of them.
-
-    With node-limited routing (g of G groups) the domains that remain come first:
-    D = x (1 - (1 - 1/x)^K), x the domains left; a Monte Carlo of DeepSeek-V3 differs by 3%.
-    """
-    groups, used = kind.expert_groups, kind.expert_groups_used
-    per_domain = np.maximum(groups / domains, 1.0)
-    missed = np.ones_like(per_domain)
-    for i in range(used):
-        missed = missed * np.clip((groups - per_domain - i) / (groups - i), 0.0, 1.0)
-    few = domains * (1.0 - missed)
-    left = np.where(domains >= groups, domains * used / groups, few) if used < groups else domains
-    left = np.maximum(left, 1.0)
-    return left * (1.0 - (1.0 - 1.0 / left) ** kind.top_k)
-
-
 def _sizes(share: Share, kind: LayerKind, weight: Weight) -> tuple[Column, Column, Column, Column]:
     """Rows, inner, columns and groups of a weight's product on one device."""
     inputs, outputs, one = float(weight.inputs), float(weight.outputs), 1.0
@@ -252,13 +117,6 @@ def _sizes(share: Share, kind: LayerKind, weight: Weight) -> tuple[Column, Colum
     if weight.split == "column":
         return share.tokens, inputs, outputs / cut, one
     return share.tokens, inputs / cut, outputs, one
-
-
-def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:
-    """Into how many parts tensor parallelism cuts a matrix; key and value heads are never cut."""
-    if weight.name in ("k", "v", "kv") and kind.core is not None and kind.core.kv_heads:
-        return np.minimum(tensor, kind.core.kv_heads)
-    return tensor
 
 
 def _products(
@@ -391,67 +249,6 @@ def _elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: 
         moved = (routed * (width + 4 * model.hidden) + shared) * WIDE_BYTES
         total = total + computed(stream_work(share.stream, moved * share_of_forward))
     return total
-
-
-def _gathers(kind: LayerKind) -> int:
-    """Sub-blocks whose input is gathered over the tensor group and whose output is scattered."""
-    return (kind.core is not None) + (kind.mlp == "dense" or kind.shared_width > 0)
-
-
-def _tensor_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
-    """All-gather before and reduce-scatter after each sub-block (Korthikanti et al. 2022, 4.2)."""
-    payload = share.tokens * model.hidden * WIDE_BYTES
-    group = share.placement.tensor
-    gather = collective(share, "all_gather", group, payload)
-    scatter = collective(share, "reduce_scatter", group, payload)
-    return (gather + scatter).times(float(_gathers(kind)))
-
-
-def _tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
-    """As forward, plus the input gathered once more beside the gradient products."""
-    payload = share.tokens * model.hidden * WIDE_BYTES
-    again = collective(share, "all_gather", share.placement.tensor, payload)
-    hidden = Pass(
-        inside_s=again.inside_s,
-        outside_s=again.outside_s,
-        inside_bytes=again.inside_bytes,
-        outside_bytes=again.outside_bytes,
-    )
-    return _tensor_traffic(share, model, kind) + hidden.times(float(_gathers(kind)))
-
-
-def _context_traffic(share: Share, core: Core, factor: float) -> Pass:
-    """Keys and values passed round the context group (or their gradients as well)."""
-    if core.kind == "state":
-        values = core.state_values * share.sequences / share.tensor
-    elif core.kind == "mla":
-        values = share.sequences * share.sequence_tokens * float(core.latent)
-    else:
-        heads = core.kv_heads / np.minimum(share.tensor, core.kv_heads)
-        values = share.sequences * share.sequence_tokens * heads
-        values = values * (core.key_dim + core.value_dim)
-    payload = values * WIDE_BYTES * factor
-    return collective(share, "all_gather", share.placement.context, payload)
-
-
-def _expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
-    """Dispatch to the experts and combine back, on the busiest rank.
-
-    Dispatch at the width of the GEMM input, combine in bf16 (DeepSeek-V3 report, section 3.3.3).
-    Expert tensor ranks gather what was dispatched and scatter what is combined.
-    """
-    group, busiest = share.placement.expert, imbalance(share, kind)
-    copies = share.own_tokens * kind.top_k * model.hidden * busiest
-    domains = group.domains.astype(float)
-    remote = distinct_domains(domains, kind) / kind.top_k * np.where(domains > 1, 1.0, 0.0)
-    remote_frac = np.minimum(np.where(domains > 1, remote, 1.0), 1.0)
-    both = Pass()
-    for width in (share.input_bytes, WIDE_BYTES):
-        both = both + collective(share, "all_to_all", group, copies * width, remote_frac)
-    spread = share.placement.expert_tensor
-    inner = copies * share.expert_tensor * WIDE_BYTES
-    gather = collective(share, "all_gather", spread, inner)
-    return both + gather + collective(share, "reduce_scatter", spread, inner)
 
 
 def _beside(core: Pass, traffic: Pass) -> Pass:

@@ -20,9 +20,9 @@ from planner.rules import ChipSizes, model_counts
 from planner.space import bills, blocks, columns, make_space
 from planner.study import study_from_text
 from simkernel import plugins
+from simkernel.exchange import distinct_domains
 from simkernel.memory import Reserve
 from simkernel.models import Core, LayerKind, Model, Weight
-from simkernel.ops import distinct_domains
 from simkernel.placement import ORDERS
 from simkernel.stages import chunk_sizes, head_layers
 from simkernel.train import training_step

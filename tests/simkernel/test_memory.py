@@ -15,8 +15,8 @@ from simkernel.memory import (
     resident_ledger,
 )
 from simkernel.models import Core, LayerKind, Model, Weight
-from simkernel.ops import share_of
 from simkernel.placement import place
+from simkernel.share import share_of
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
 

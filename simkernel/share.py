@@ -1,0 +1,98 @@
+"""What one device holds of a micro-batch under every kind of parallelism, and its rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel.candidates import TrainingPlans
+from simkernel.columns import Codes, Floats
+from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
+from simkernel.models import LayerKind, Weight
+from simkernel.placement import Placement
+from simkernel.roofline import (
+    AttentionRates,
+    GemmRates,
+    StreamRates,
+    attention_rates,
+    gemm_rates,
+    stream_rates,
+)
+from simkernel.traffic import Network
+from simkernel.workload import TrainingJob
+
+WIDE_BYTES = 2.0
+"""Bytes of a bf16 value."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one device holds of a micro-batch, and the rates it works at; (n,) each.
+
+    `tokens` enter a product cut by tensor parallelism; `own_tokens` = tokens / tensor are the
+    device's under sequence parallelism. `input_bytes` is the width of a quantised GEMM input.
+    """
+
+    tokens: Floats
+    own_tokens: Floats
+    sequences: Codes
+    sequence_tokens: int
+    tensor: Codes
+    expert: Codes
+    expert_tensor: Codes
+    input_bytes: Floats
+    gemm: GemmRates
+    wide_gemm: GemmRates
+    attention: AttentionRates
+    stream: StreamRates
+    placement: Placement
+    network: Network
+    collective_code: Codes
+    recompute_code: Codes
+    is_fused: bool
+
+
+def share_of(
+    job: TrainingJob, chips: Chips, plans: TrainingPlans, placement: Placement, network: Network
+) -> Share:
+    """The share of every candidate; `chips` has one row or one per candidate."""
+    tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
+    wide_code = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
+    return Share(
+        tokens=tokens,
+        own_tokens=tokens / plans.tensor_parallel,
+        sequences=plans.micro_batch_sequences,
+        sequence_tokens=job.tokens_per_sequence,
+        tensor=plans.tensor_parallel,
+        expert=plans.expert_parallel,
+        expert_tensor=plans.expert_tensor_parallel,
+        input_bytes=np.array(PRECISION_BYTES)[plans.precision_code],
+        gemm=gemm_rates(chips, plans.precision_code),
+        wide_gemm=gemm_rates(chips, wide_code),
+        attention=attention_rates(chips),
+        stream=stream_rates(chips),
+        placement=placement,
+        network=network,
+        collective_code=plans.collective_code,
+        recompute_code=plans.recompute_code,
+        is_fused=job.is_attention_fused,
+    )
+
+
+def imbalance(share: Share, kind: LayerKind) -> Floats:
+    """Tokens of the busiest expert rank over the mean, for evenly random routing.
+
+    Extreme value of a multinomial: 1 + sqrt(2 ln(E) (E - 1) / (tokens x top_k)), E expert ranks.
+    A lower bound: real routers are skewed beyond it.
+    """
+    ranks = share.expert
+    draws = share.own_tokens * ranks * share.expert_tensor * kind.top_k
+    return 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+
+
+def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:
+    """Into how many parts tensor parallelism cuts a matrix; key and value heads are never cut."""
+    if weight.name in ("k", "v", "kv") and kind.core is not None and kind.core.kv_heads:
+        return np.minimum(tensor, kind.core.kv_heads)
+    return tensor
