@@ -43,6 +43,21 @@ def boundary_send(share: Share, model: Model) -> Pass:
     return collective(share, "send", share.placement.pipeline, payload)
 
 
+def all_sends(share: Share, model: Model, chunks: Codes) -> Pass:
+    """Every send of one micro-batch, activations forward and gradients back, stage average.
+
+    A walk through the stages is made once per chunk; it leaves each domain but the last, and the
+    next walk starts in the first one again.
+    """
+    group, payload = share.placement.pipeline, share.own_tokens * model.hidden * WIDE_BYTES
+    far = np.where(group.domains > 1, chunks * group.domains - 1, 0)
+    near = chunks * group.size - 1 - far
+    apart = Group(group.size, np.ones_like(group.size))
+    beside = collective(share, "send", Group(group.size, group.size), payload)
+    across = collective(share, "send", apart, payload)
+    return beside.times(2.0 * near / group.size) + across.times(2.0 * far / group.size)
+
+
 def tensor_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     """All-gather before and reduce-scatter after each sub-block (Korthikanti et al. 2022, 4.2)."""
     payload = share.tokens * model.hidden * WIDE_BYTES

@@ -13,7 +13,7 @@ import numpy as np
 
 from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Floats
-from simkernel.exchange import boundary_send, collective
+from simkernel.exchange import all_sends, boundary_send, collective
 from simkernel.hardware import Chips
 from simkernel.memory import (
     GRADIENT_BYTES,
@@ -23,7 +23,7 @@ from simkernel.memory import (
     stage_memory,
     stage_parameters,
 )
-from simkernel.models import Model
+from simkernel.models import Model, layer_counts
 from simkernel.ops import (
     Parts,
     embedding_pass,
@@ -71,12 +71,15 @@ class StageSync:
 class Layout:
     """One layout per row: work, traffic and memory of the first, an inner and the last stage.
 
-    `dense_ranks`, `expert_ranks` are the sizes of the data-parallel groups;
-    `update_s_per_parameter` the optimiser's seconds for one parameter it owns.
+    `mean_work` and `mean_sync` are averages over all stages, the sends of a micro-batch included,
+    while `send` is one send on the critical path; `dense_ranks`, `expert_ranks` are the sizes of
+    the data-parallel groups; `update` is the optimiser's pass over one parameter it owns.
     """
 
     work: tuple[StageWork, ...]
     sync: tuple[StageSync, ...]
+    mean_work: Pass
+    mean_sync: StageSync
     send: Pass
     parameters: StageParameters
     memory: StageMemory
@@ -107,9 +110,15 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     is_single = plans.pipeline_parallel == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
     one_parameter = np.full(len(plans), UPDATE_BYTES)
+    parts = _parts(share, job, model)
+    held = zip(parameters.dense.T, parameters.expert.T, strict=True)
+    mean_held = _mean_parameters(share, job, model, plans.pipeline_parallel)
     return Layout(
-        work=_works(share, job, is_single, model, layers),
-        sync=tuple(_sync(share, parameters, i) for i in range(len(STAGES))),
+        work=_works(parts, job, model, is_single, layers),
+        sync=tuple(_sync(share, dense, expert) for dense, expert in held),
+        mean_work=_mean_work(parts, model, plans.pipeline_parallel)
+        + all_sends(share, model, plans.virtual_stages),
+        mean_sync=_sync(share, *mean_held),
         send=boundary_send(share, model).times(1.0 - is_single),
         parameters=parameters,
         memory=stage_memory(share, is_single, model, layers),
@@ -123,25 +132,45 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     )
 
 
-def _works(
-    share: Share, job: TrainingJob, is_single: Codes, model: Model, layers: Floats
-) -> tuple[StageWork, ...]:
-    """Work of one micro-batch on the first, the heaviest inner and the last stage."""
+@dataclass(frozen=True)
+class _Parts:
+    """Passes of one micro-batch on one device: the embedding, one layer of each kind, the head.
+
+    `layers` are (forward, backward) per kind, `sums` the same added up; the head goes with the
+    loss and with the draft layers and their heads.
+    """
+
+    embed: Pass
+    layers: tuple[tuple[Parts, Parts], ...]
+    sums: tuple[tuple[Pass, Pass], ...]
+    head: tuple[Pass, Pass]
+
+
+def _parts(share: Share, job: TrainingJob, model: Model) -> _Parts:
     forward = [layer_forward(share, model, kind) for kind in model.kinds]
     backward = [
         layer_backward(share, model, kind, parts)
         for kind, parts in zip(model.kinds, forward, strict=True)
     ]
-    embed = embedding_pass(share, model)
-    heads = _heads(share, job, model, forward, backward)
+    layers = tuple(zip(forward, backward, strict=True))
+    sums = tuple((summed(f), summed(b)) for f, b in layers)
+    head_f, head_b = head_forward(share, model), head_backward(share, model)
+    last_f, last_b = head_f, head_b
+    for code in model.draft_codes if job.has_draft_layers else ():
+        last_f = last_f + sums[code][0] + head_f
+        last_b = last_b + sums[code][1] + head_b
+    return _Parts(embedding_pass(share, model), layers, sums, (last_f, last_b))
+
+
+def _works(
+    parts: _Parts, job: TrainingJob, model: Model, is_single: Codes, layers: Floats
+) -> tuple[StageWork, ...]:
+    """Work of one micro-batch on the first, the heaviest inner and the last stage."""
     alone, always = is_single * 1.0, np.ones(len(is_single))
     at = ((always, alone), (alone * 0.0, alone * 0.0), (alone, always))
     host_s = _host_s(job, model, layers)
     return tuple(
-        _hosted(
-            _stage(layers[:, i, :], forward, backward, embed.times(first), heads, last),
-            host_s[:, i],
-        )
+        _hosted(_stage(parts, layers[:, i, :], first, last), host_s[:, i])
         for i, (first, last) in enumerate(at)
     )
 
@@ -162,48 +191,55 @@ def _hosted(work: StageWork, host_s: Floats) -> StageWork:
     return StageWork(passes[0], passes[1], {**work.terms, "host": waits})
 
 
-def _heads(
-    share: Share, job: TrainingJob, model: Model, forward: list[Parts], backward: list[Parts]
-) -> tuple[Pass, Pass]:
-    """Head and loss, forward and backward; draft layers and their heads sit beside them."""
-    head_f, head_b = head_forward(share, model), head_backward(share, model)
-    last_f, last_b = head_f, head_b
-    for code in model.draft_codes if job.has_draft_layers else ():
-        last_f = last_f + summed(forward[code]) + head_f
-        last_b = last_b + summed(backward[code]) + head_b
-    return last_f, last_b
-
-
-def _stage(
-    counts: Floats,
-    forward: list[Parts],
-    backward: list[Parts],
-    embed: Pass,
-    heads: tuple[Pass, Pass],
-    has_head: Floats,
-) -> StageWork:
+def _stage(parts: _Parts, counts: Floats, has_embed: Floats, has_head: Floats) -> StageWork:
     """Layers of a stage times their passes, with the embedding and the head where they sit."""
-    total_f = embed + heads[0].times(has_head)
-    total_b = embed + heads[1].times(has_head)
+    embed = parts.embed.times(has_embed)
+    total_f = embed + parts.head[0].times(has_head)
+    total_b = embed + parts.head[1].times(has_head)
     terms: dict[str, Floats] = {
         "embedding_and_head": np.asarray(total_f.floor_s + total_b.floor_s)
     }
-    for i in range(counts.shape[1]):
+    for i, (sum_f, sum_b) in enumerate(parts.sums):
         count = counts[:, i]
-        total_f = total_f + summed(forward[i]).times(count)
-        total_b = total_b + summed(backward[i]).times(count)
-        for parts in (forward[i], backward[i]):
-            for name, part in parts.items():
+        total_f = total_f + sum_f.times(count)
+        total_b = total_b + sum_b.times(count)
+        for named in parts.layers[i]:
+            for name, part in named.items():
                 terms[name] = terms.get(name, 0.0) + part.floor_s * count
     return StageWork(total_f, total_b, terms)
 
 
-def _sync(share: Share, parameters: StageParameters, i: int) -> StageSync:
+def _mean_work(parts: _Parts, model: Model, stages: Codes) -> Pass:
+    """Forward and backward of one micro-batch through all stages, over their number."""
+    total = parts.embed.times(2.0) + parts.head[0] + parts.head[1]
+    for count, (forward, backward) in zip(layer_counts(model), parts.sums, strict=True):
+        total = total + (forward + backward).times(float(count))
+    return total.times(1.0 / stages)
+
+
+def _mean_parameters(
+    share: Share, job: TrainingJob, model: Model, stages: Codes
+) -> tuple[Floats, Floats]:
+    """Dense and expert parameters of a device of the average stage; (n,) each."""
+    mean_layers = np.array(layer_counts(model)) / stages[:, None]
+    layers = np.repeat(mean_layers[:, None, :], len(STAGES), axis=1)
+    is_single = stages == 1
+    held = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
+
+    def mean(each: Floats) -> Floats:
+        first, inner, last = each.T
+        ends = (first - inner) + np.where(is_single, 0.0, last - inner)
+        return inner + ends / stages
+
+    return mean(held.dense), mean(held.expert)
+
+
+def _sync(share: Share, dense: Floats, expert: Floats) -> StageSync:
     """Collectives of one stage: experts over their copies, the rest over data and context."""
     gather, scatter, reduce = Pass(), Pass(), Pass()
     for group, held in (
-        (share.placement.dense_sync, parameters.dense[:, i]),
-        (share.placement.expert_data, parameters.expert[:, i]),
+        (share.placement.dense_sync, dense),
+        (share.placement.expert_data, expert),
     ):
         gather = gather + collective(share, "all_gather", group, held * WIDE_BYTES)
         scatter = scatter + collective(share, "reduce_scatter", group, held * GRADIENT_BYTES)

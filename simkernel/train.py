@@ -223,15 +223,10 @@ def _updated_parameters(plans: TrainingPlans, layout: Layout) -> Floats:
 
 def _all_work(plans: TrainingPlans, layout: Layout) -> Pass:
     """Everything a device does in a step, averaged over the stages."""
-    count, stages = plans.micro_batches * 1.0, plans.pipeline_parallel * 1.0
+    count, sync = plans.micro_batches * 1.0, layout.mean_sync
     each_gather, each_reduce = _zero_masks(plans)
     gathers = np.where(each_gather > 0, 2.0 * count, 1.0)
     reduces = np.where(each_reduce > 0, count, 1.0)
-    one = np.ones(len(plans))
-    devices_at = (one, np.maximum(stages - 2.0, 0.0), (stages > 1) * one)
-    total = layout.update.times(_updated_parameters(plans, layout))
-    for work, sync, number in zip(layout.work, layout.sync, devices_at, strict=True):
-        done = (work.forward + work.backward).times(count)
-        done = done + _gather(plans, sync).times(gathers) + _reduce(plans, sync).times(reduces)
-        total = total + done.times(number / stages)
-    return total
+    total = layout.mean_work.times(count)
+    total = total + layout.update.times(_updated_parameters(plans, layout))
+    return total + _gather(plans, sync).times(gathers) + _reduce(plans, sync).times(reduces)

@@ -46,7 +46,7 @@ accelerator = "H100-SXM"
 devices = [1, 2, 4, 8, 16, 32, 64]
 supernode_devices = [1, 4, 8, 16, 64]
 tensor_parallel = [1, 2, 4]
-pipeline_parallel = [1]
+pipeline_parallel = [1, 2, 4]
 context_parallel = [1, 2]
 expert_parallel = [1, 2, 4, 8, 16]
 expert_tensor_parallel = [1, 2]
@@ -268,8 +268,10 @@ def sync_bytes(plan, ranks, meter, stages, stage_of):
     expert = [sum(expert_parameters(plan, k) for k in kinds) for kinds in stages]
     dense[0] += VOCAB * HIDDEN / plan.tp
     dense[-1] += VOCAB * HIDDEN / plan.tp
-    gathers = {0: 0, 1: 1, 3: 2 * plan.count}[plan.zero]
-    reduces = plan.count if plan.zero == 3 else 1
+    # A pipeline keeps whole weights and gradients until its step ends.
+    each_time = plan.zero == 3 and plan.pp == 1
+    gathers = 2 * plan.count if each_time else int(plan.zero > 0)
+    reduces = plan.count if each_time else 1
     reduction = "all_reduce" if plan.zero == 0 else "reduce_scatter"
     for held, groups in (
         (dense, ranks.groups("cp", "dp")),
