@@ -111,14 +111,18 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
     one_parameter = np.full(len(plans), UPDATE_BYTES)
     parts = _parts(share, job, model)
-    held = zip(parameters.dense.T, parameters.expert.T, strict=True)
-    mean_held = _mean_parameters(share, job, model, plans.pipeline_parallel)
+    mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
+    *sync, mean_sync = _syncs(
+        share,
+        np.concatenate([parameters.dense.T, mean[0][None, :]]),
+        np.concatenate([parameters.expert.T, mean[1][None, :]]),
+    )
     return Layout(
         work=_works(parts, job, model, is_single, layers),
-        sync=tuple(_sync(share, dense, expert) for dense, expert in held),
+        sync=tuple(sync),
         mean_work=_mean_work(parts, model, plans.pipeline_parallel)
         + all_sends(share, model, plans.virtual_stages),
-        mean_sync=_sync(share, *mean_held),
+        mean_sync=mean_sync,
         send=boundary_send(share, model).times(1.0 - is_single),
         parameters=parameters,
         memory=stage_memory(share, is_single, model, layers),
@@ -234,8 +238,11 @@ def _mean_parameters(
     return mean(held.dense), mean(held.expert)
 
 
-def _sync(share: Share, dense: Floats, expert: Floats) -> StageSync:
-    """Collectives of one stage: experts over their copies, the rest over data and context."""
+def _syncs(share: Share, dense: Floats, expert: Floats) -> list[StageSync]:
+    """Collectives of some stages, whose parameters are (stages, n) on one device.
+
+    Experts are synchronised over their copies, the rest over data and context.
+    """
     gather, scatter, reduce = Pass(), Pass(), Pass()
     for group, held in (
         (share.placement.dense_sync, dense),
@@ -244,4 +251,4 @@ def _sync(share: Share, dense: Floats, expert: Floats) -> StageSync:
         gather = gather + collective(share, "all_gather", group, held * WIDE_BYTES)
         scatter = scatter + collective(share, "reduce_scatter", group, held * GRADIENT_BYTES)
         reduce = reduce + collective(share, "all_reduce", group, held * GRADIENT_BYTES)
-    return StageSync(gather, scatter, reduce)
+    return [StageSync(gather.at(i), scatter.at(i), reduce.at(i)) for i in range(len(dense))]

@@ -6,8 +6,8 @@ another; `combine` tells how long passes take that run beside each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -41,15 +41,20 @@ class Pass:
 
     def __add__(self, other: Pass) -> Pass:
         """One after the other."""
-        return self._joined(other, lambda a, b: a + b)
+        pairs = zip(_values(self), _values(other), strict=True)
+        return Pass(*[b if _is_zero(a) else a if _is_zero(b) else a + b for a, b in pairs])
 
     def times(self, count: Column) -> Pass:
         """The same pass `count` times in a row."""
-        return Pass(*(_product(getattr(self, f.name), count) for f in fields(Pass)))
+        return Pass(*[a if _is_zero(a) else a * count for a in _values(self)])
 
-    def _joined(self, other: Pass, join: Callable[[Column, Column], Column]) -> Pass:
-        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(Pass))
-        return Pass(*(b if _is_zero(a) else a if _is_zero(b) else join(a, b) for a, b in pairs))
+    def at(self, row: int) -> Pass:
+        """One of several passes that stand side by side as (several, n)."""
+        return Pass(*[a[row] if isinstance(a, np.ndarray) else a for a in _values(self)])
+
+
+_values = attrgetter(*(f.name for f in fields(Pass)))
+"""All numbers of a pass, in order."""
 
 
 def computed(work: Work) -> Pass:
@@ -95,7 +100,3 @@ def combine(*passes: Pass) -> Floats:
 def _is_zero(value: Column) -> bool:
     """An untouched default, so that sums skip it."""
     return isinstance(value, float) and value == 0.0
-
-
-def _product(value: Column, count: Column) -> Column:
-    return value if _is_zero(value) else value * count
