@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ from planner.plan_keys import plan_name
 from planner.space import Bill, Block, bills, blocks, columns
 from planner.study import study_from_json, study_to_json
 from simkernel.columns import Floats
+from simkernel.errors import PlanError
 
 BLOCK_ROWS = 16384
 """Measured on the shipped studies: layouts shared by plans of a block are priced once, and below
@@ -267,5 +269,10 @@ def _in_processes(
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in done:
                 yield future.result()
+    except BrokenProcessPool as error:
+        raise PlanError(
+            "a process of the sweep was killed, perhaps for want of memory; batches stored before "
+            "are kept; run with --workers 1"
+        ) from error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

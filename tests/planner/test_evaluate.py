@@ -201,6 +201,21 @@ def test_every_bad_setting_is_told_at_once(study):
     assert answer.err.count("error: ") == 3
 
 
+@pytest.mark.parametrize("ranks", [8, 16, 32, 64, 128, 256])
+def test_experts_can_be_shared_out_without_tensor_parallelism(tmp_path, ranks):
+    """One group of ranks would need the other (SimAI#298)."""
+    study = tmp_path / "x.toml"
+    text = with_lines(MOE, model='model = "deepseek-ai--DeepSeek-V3"', zero_stage="zero_stage = 1")
+    text = with_lines(text, accelerator='accelerator = "H800-SXM"', devices="devices = 2048")
+    study.write_text(with_lines(text, global_batch_sequences="global_batch_sequences = 8192"))
+    document = evaluated(study, "tp=1", "pp=8", f"ep={ranks}", "recompute=full")
+    axes, terms = document["axes"], document["ledgers"]["step_s"]["terms"]
+    assert axes["expert_parallel"] == ranks
+    assert axes["pipeline_parallel"] * axes["data_parallel"] == axes["devices"] == 2048
+    assert axes["data_parallel"] % ranks == 0
+    assert terms["expert_parallel"] > 0
+
+
 BASE = (
     "tp=2", "pp=2", "cp=1", "ep=8", "zero_stage=1", "recompute=none", "schedule=interleaved",
     "vp=2", "mbs=1",

@@ -121,7 +121,8 @@ def dense_job():
     study = read_study(SHIPPED, catalogue_names())
     return study, with_set(
         study, "devices=[3352,3448,3680,3712,3744,3840,4096,4800]", "tp=8", "pp=[1,2,4,5]",
-        "cp=1", "schedule=1f1b", "vp=1", "mbs=1", "recompute=full", "zero_stage=1", "gbs={ from = 1024, to = 2048, step = 2 }",
+        "cp=1", "schedule=1f1b", "vp=1", "mbs=1", "recompute=full", "zero_stage=1",
+        "gbs={ from = 1024, to = 2048, step = 2 }",
     )  # fmt: skip
 
 

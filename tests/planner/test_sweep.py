@@ -1,6 +1,8 @@
 """The sweep against every candidate evaluated by itself, and the laws its front has to keep."""
 
 from collections import Counter
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,8 +13,10 @@ from hypothesis import strategies as st
 from small import DENSE, MOE, engine_of, with_lines
 
 from planner.evaluate import evaluate
+from planner.search import sweep as room
 from planner.search.sweep import criteria, named_rows, sweep
 from planner.space import bills, blocks, columns
+from simkernel.errors import PlanError
 from simkernel.hardware import PRECISIONS
 
 CRITERIA = ("days", "it_mean_w", "it_peak_w", "purchase_units")
@@ -149,6 +153,27 @@ def test_a_stopped_sweep_hands_out_no_more_bills(dense):
     asked = []
     results = sweep(dense.engine, 1, lambda: asked.append(None) or len(asked) > 2)
     assert [result.index for result in results] == [0, 1]
+
+
+def test_a_killed_process_is_told_and_not_taken_for_the_end(dense, monkeypatch):
+    """A sweep would end early with half of the answer, or with our own traceback."""
+
+    class Killed:
+        def __init__(self, *words):
+            self.left = [Future(), Future()]
+            self.left[0].set_result(dense.results[0])
+            self.left[1].set_exception(BrokenProcessPool("terminated abruptly"))
+
+        def submit(self, *words):
+            return self.left.pop(0) if self.left else Future()
+
+        def shutdown(self, **words):
+            return None
+
+    monkeypatch.setattr(room, "ProcessPoolExecutor", Killed)
+    results = room.sweep(dense.engine, 2, lambda: False)
+    with pytest.raises(PlanError, match=r"was killed, perhaps .* --workers 1"):
+        list(results)
 
 
 def test_another_objective_widens_the_front_to_hold_its_optimum():
