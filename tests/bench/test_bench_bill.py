@@ -39,7 +39,7 @@ def test_a_million_plans_are_costed_in_a_second(benchmark):
     devices = rng.integers(8, 20_000, PLANS).astype(float)
     bill = hardware_bill(
         devices,
-        wide(UnitShapes, 8.0, 1.0, 8.0),
+        wide(UnitShapes, 8.0, 1.0, 8.0, 8.0),
         wide(FabricShapes, 64.0, 1.0),
         Support(0.03, 0.04, 50_677.0, 24.0),
     )
