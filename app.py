@@ -1,0 +1,29 @@
+"""What a person sees: `streamlit run app.py` or `planner app`; no physics and no SQL.
+
+The side bar chooses a database, a run and a plan; every page answers one question about them.
+"""
+
+import streamlit as st
+
+from planner.pages import desk
+from simkernel.errors import PlanError
+
+# File, question and address of each page, in reading order. (A string below a name, as elsewhere
+# in the house, would be printed on the page by Streamlit.)
+PAGES = (("planner/pages/front.py", "Which plans are worth having?", "front"),)
+
+
+def main() -> None:
+    """One rerun of the app; what is wrong with the file or the run is said on the page."""
+    st.set_page_config(page_title="Cluster planner", layout="wide")
+    pages = [st.Page(file, title=title, url_path=address) for file, title, address in PAGES]
+    chosen = st.navigation(pages)
+    try:
+        desk.side_bar()
+        chosen.run()
+    except PlanError as error:
+        for fault in error.faults:
+            st.error(fault)
+
+
+main()

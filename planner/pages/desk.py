@@ -1,0 +1,194 @@
+"""What lies on the desk: the database, the run and the plan that a person looks at.
+
+The archive is opened for one reading and closed; only what was read is kept, until the file
+changes. The three choices are widgets of the side bar, so every page sees the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from planner import commands
+from planner.archive import Archive
+from planner.archive_runs import RunRecord
+
+DATABASE = "PLANNER_DB"
+"""The environment variable by which `planner app --db FILE` names the file."""
+
+READING_S = 10.0
+"""How long a page waits while a run writes [s]."""
+
+KEPT = 16
+"""Readings kept of each kind, over all who look."""
+
+Columns = Mapping[str, Any]
+Stamp = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A run that is open.
+
+    Parameters
+    ----------
+    db : the file
+    record : what the archive says about the run
+    front : its Pareto front, column name to (n,)
+    ids : (n,) "PLAN @ SITE" of each row: the name by which charts and tables speak of it
+    chosen : the one of `ids` that is looked at, "" where the front is empty
+    """
+
+    db: Path
+    record: RunRecord
+    front: Columns
+    ids: tuple[str, ...]
+    chosen: str
+
+    @property
+    def run(self) -> str:
+        """Id of the run."""
+        return self.record.run
+
+    @property
+    def row(self) -> int:
+        """Row of the chosen plan on the front."""
+        return self.ids.index(self.chosen)
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """What the study compares, in its order."""
+        wanted = self.record.start.resolved["objectives"]
+        return (*wanted["minimise"], *wanted["maximise"])
+
+    @property
+    def state(self) -> str:
+        """One of running, finished, stopped, failed, interrupted."""
+        return self.record.state(datetime.now(UTC).replace(tzinfo=None))
+
+
+def side_bar() -> None:
+    """The widgets that choose the database, the run and the plan.
+
+    Raises
+    ------
+    BadFile : in the words of the archive's door
+    """
+    with st.sidebar:
+        st.text_input("Database", os.environ.get(DATABASE, "planner.duckdb"), key="db")
+        records = {record.run: record for record in reversed(records_of(_db()))}
+        _choice("Run", "run", list(records), lambda run: f"{run} · {records[run].start.study}")
+        if not records:
+            return
+        ids = ids_of(front_of(_db(), st.session_state["run"]))
+        _choice("Plan", "chosen", list(ids), str)
+        st.button("Read again", key="again", help="a run that is writing has more by now")
+
+
+def opened() -> Desk | None:
+    """The desk as the side bar says; None where the database has no run yet."""
+    run = st.session_state.get("run")
+    if run is None:
+        st.info("No runs yet: `planner run STUDY` makes one.")
+        return None
+    record = next(record for record in records_of(_db()) if record.run == run)
+    front = front_of(_db(), run)
+    return Desk(_db(), record, front, ids_of(front), st.session_state.get("chosen") or "")
+
+
+def choose(name: str) -> None:
+    """Look at another plan; for callbacks, before the side bar is drawn again."""
+    st.session_state["chosen"] = name
+
+
+def ids_of(front: Columns) -> tuple[str, ...]:
+    """The name of every row of a front."""
+    pairs = zip(front.get("plan", ()), front.get("site", ()), strict=True)
+    return tuple(f"{plan} @ {site}" for plan, site in pairs)
+
+
+def records_of(db: Path) -> list[RunRecord]:
+    """All runs of a database."""
+    return _records(str(db), _stamp(db))
+
+
+def front_of(db: Path, run: str) -> Columns:
+    """The Pareto front of a run."""
+    return _front(str(db), run, _stamp(db))
+
+
+def physical_of(db: Path, run: str) -> Columns:
+    """The physical front that a run rests on."""
+    return _physical(str(db), run, _stamp(db))
+
+
+def facts_of(db: Path, run: str) -> list[dict[str, Any]]:
+    """The facts a run used."""
+    return _facts(str(db), run, _stamp(db))
+
+
+def rejections_of(db: Path, run: str) -> list[dict[str, Any]]:
+    """What each rule and limit of a run removed."""
+    return _rejections(str(db), run, _stamp(db))
+
+
+def explained_of(db: Path, run: str, row: int) -> dict[str, Any]:
+    """Why a row of the front is what it is: the document of `planner explain`."""
+    return _explained(str(db), run, row, _stamp(db))
+
+
+def _choice(label: str, key: str, options: list[str], words: Any) -> None:
+    """A select box that stays at its choice as long as it is offered."""
+    if st.session_state.get(key) not in options:
+        st.session_state[key] = options[0] if options else None
+    st.selectbox(label, options, key=key, format_func=words, disabled=not options)
+
+
+def _db() -> Path:
+    return Path(st.session_state["db"]).expanduser()
+
+
+def _stamp(db: Path) -> Stamp:
+    """Changes whenever the file or its write-ahead log does."""
+    files = [path for path in (db, Path(f"{db}.wal")) if path.exists()]
+    return tuple(n for path in files for n in (path.stat().st_mtime_ns, path.stat().st_size))
+
+
+def _archive(db: str) -> Archive:
+    return Archive(Path(db), READING_S)
+
+
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _records(db: str, stamp: Stamp) -> list[RunRecord]:
+    return _archive(db).runs()
+
+
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _front(db: str, run: str, stamp: Stamp) -> Columns:
+    return _archive(db).front(run)
+
+
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _physical(db: str, run: str, stamp: Stamp) -> Columns:
+    return _archive(db).physical(run)
+
+
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _facts(db: str, run: str, stamp: Stamp) -> list[dict[str, Any]]:
+    return _archive(db).facts(run)
+
+
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _rejections(db: str, run: str, stamp: Stamp) -> list[dict[str, Any]]:
+    return _archive(db).rejections(run)
+
+
+@st.cache_data(max_entries=KEPT, show_spinner="re-evaluating the plan and its neighbours")
+def _explained(db: str, run: str, row: int, stamp: Stamp) -> dict[str, Any]:
+    return commands.explain(Path(db), run, str(row + 1))

@@ -1,0 +1,84 @@
+"""Figures as a screen shows them: units a person reads, names in words, NULL as nothing.
+
+Metrics keep their names and their units of the contract in tables; charts scale them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from planner.explain import plain
+from planner.metrics import METRICS
+
+GIB = 2.0**30
+SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
+    "B": ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (GIB, "GiB"), (2.0**40, "TiB")),
+    "W": ((1.0, "W"), (1e3, "kW"), (1e6, "MW"), (1e9, "GW")),
+    "MWh": ((1.0, "MWh"), (1e3, "GWh"), (1e6, "TWh")),
+    "USD": ((1.0, "$"), (1e3, "thousand $"), (1e6, "million $"), (1e9, "billion $")),
+    "USD/year": ((1.0, "$/year"), (1e3, "thousand $/year"), (1e6, "million $/year")),
+    "USD/h": ((1.0, "$/h"),),
+    "kgCO2e": ((1.0, "kgCO2e"), (1e3, "tCO2e"), (1e6, "ktCO2e")),
+    "L": ((1.0, "L"), (1e3, "m³"), (1e6, "thousand m³")),
+    "s": ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s")),
+    "h": ((1.0, "h"), (1e3, "thousand h"), (1e6, "million h")),
+    "1/s": ((1.0, "1/s"), (1e3, "thousand/s"), (1e6, "million/s"), (1e12, "1e12/s")),
+    "day": ((1.0, "days"),),
+}
+"""Unit of a metric or ledger to its multiples, smallest first."""
+
+
+def scale_of(unit: str, values: Iterable[Any]) -> tuple[float, str]:
+    """The multiple of a unit in which the largest of some values is at least 1, and its name."""
+    steps = SCALES.get(unit, ((1.0, unit),))
+    known = [abs(float(value)) for value in values if value is not None]
+    most = max((value for value in known if np.isfinite(value)), default=1.0)
+    fitting = [step for step in steps if step[0] <= most]
+    return fitting[-1] if fitting else (min(steps) if most else (1.0, dict(steps).get(1.0, unit)))
+
+
+def title_of(metric: str, unit: str) -> str:
+    """A metric in words, with the unit a chart shows it in and which way is better."""
+    found = METRICS[metric]
+    better = {"minimise": ", less is better", "maximise": ", more is better"}
+    named = f"{metric}: {found.doc}{better.get(found.direction, '')}"
+    return f"{named} [{unit}]" if unit else named
+
+
+def offered(front: Mapping[str, Any], objectives: Sequence[str]) -> list[str]:
+    """Metrics of which a front has a figure somewhere, the objectives first."""
+    known = [name for name in METRICS if name in front and _has_figures(front[name])]
+    first = [name for name in objectives if name in known]
+    return first + [name for name in known if name not in first]
+
+
+def values_of(front: Mapping[str, Any], name: str) -> list[Any]:
+    """A column as plain values; what is NULL is None, as is a column that is not there."""
+    rows = len(front["plan"])
+    if name not in front:
+        return [None] * rows
+    return [None if np.ma.is_masked(value) else plain(value) for value in front[name]]
+
+
+def figure(value: Any) -> str:
+    """A number in four digits, or with its thousands apart."""
+    if value is None:
+        return "not known"
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def human(value: float | None, unit: str) -> str:
+    """A number with its unit in the multiple that suits it."""
+    factor, name = scale_of(unit, [value])
+    return "not known" if value is None else f"{figure(value / factor)} {name}".strip()
+
+
+def _has_figures(column: Any) -> bool:
+    return any(
+        value is not None for value in (plain(v) for v in np.ma.compressed(np.ma.asarray(column)))
+    )

@@ -1,0 +1,63 @@
+"""A database with a small run in it, as a person finds it when the app opens."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from planner.archive import Archive
+from planner.engine import catalogue_names, prepare
+from planner.run import run_study
+from planner.study import study_from_text
+
+ROOT = Path(__file__).resolve().parents[2]
+
+STUDY = """
+[study]
+name = "small"
+kind = "train"
+
+[workload.main]
+model = "meta-llama--Meta-Llama-3.1-8B"
+tokens = 1e12
+tokens_per_sequence = 8192
+
+[axes]
+accelerator = ["H100-SXM", "A100-80GB-SXM"]
+devices = [32, 64]
+supernode_devices = 8
+tensor_parallel = [1, 2]
+micro_batch_sequences = [1, 2]
+global_batch_sequences = 512
+recompute = ["none", "selective"]
+zero_stage = [1, 3]
+
+[costing]
+site = ["us-tx", "se"]
+
+[limits]
+days = 120
+
+[objectives]
+minimise = ["devices", "days", "usd", "kgco2e"]
+"""
+"""64 candidates; several chips, counts and sites are on the front."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A database, the id of its run, and the rows of its front as columns."""
+
+    db: Path
+    run: str
+    front: dict
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory):
+    """The small study, run once."""
+    db = tmp_path_factory.mktemp("app") / "planner.duckdb"
+    study = study_from_text(STUDY, "small.toml", ROOT, catalogue_names())
+    archive = Archive(db)
+    done = run_study(prepare(study), archive, workers=1)
+    return Stored(db, done.run, archive.front(done.run))
