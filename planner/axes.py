@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from types import MappingProxyType
 
@@ -22,6 +22,7 @@ OFFERED = "offered"
 CATALOGUE = "catalogue"
 DERIVED = "derived"
 ALL = "all"
+MOST = "most"
 DEFAULT_SCHEDULE = "one_forward_one_backward"
 DEFAULT_PLACEMENT = "tp-cp-ep-dp-pp"
 
@@ -46,7 +47,7 @@ class Axis:
     short : alias accepted by --set, "" if none
     least, most : bounds of a number, inclusive
     names : names it may take; () for any name
-    words : names allowed beside numbers ("offered", "catalogue", "derived")
+    words : names allowed beside numbers ("offered", "catalogue", "derived", "most")
     ready : names or numbers whose physics is in this version; () for all
     is_bill : True where it says what hardware is bought, False where it says how it is used
     """
@@ -154,7 +155,7 @@ def _use_axes() -> tuple[Axis, ...]:
             "algorithm of the collectives", names=("best", *plugins.names("collectives")),
         ),
         Axis(
-            "power_cap_frac", "", WORK, "number", (1,),
+            "power_cap_frac", "", EVERY, "number", (1,),
             "power limit over the chip's rated power", least=0.3, most=1,
         ),
         Axis("profile", "", WORK, "name", ("shipped",), "efficiency tables", ready=("shipped",)),
@@ -231,8 +232,14 @@ COUNTS = ("devices", "nodes", "supernodes")
 
 
 def axes_of(kind: str) -> tuple[Axis, ...]:
-    """The axes that a kind of study has, in order."""
-    return tuple(axis for axis in AXES.values() if kind in axis.kinds)
+    """The axes that a kind of study has, in order.
+
+    A study of hardware alone may ask for as much as its limits allow.
+    """
+    found = tuple(axis for axis in AXES.values() if kind in axis.kinds)
+    if kind != "hardware":
+        return found
+    return tuple(replace(a, words=(MOST,)) if a.name in COUNTS else a for a in found)
 
 
 def wanted(axis: Axis) -> str:

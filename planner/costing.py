@@ -15,13 +15,14 @@ import numpy as np
 from costdata.bill import EmbodiedFactors, PlanRun, Prices, missing_price, plan_costs
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
-from costdata.quotes import chip_prices, embodied_factors, prices, site_terms, stacked
+from costdata.quotes import site_terms
 from costdata.terms import CostingTerms, refuse_bad_terms, yearly_shares
 from planner.bands import with_bands
 from planner.evaluate import Limit
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
-from planner.purchase import bill_of, rows_of, shelf_of
+from planner.purchase import rows_of
+from planner.quoted import names_in, quotes_of
 from planner.study import Study
 from planner.study_parts import Costing
 from simkernel.columns import Floats, Masks
@@ -32,6 +33,7 @@ HOURS_PER_DAY = 24.0
 OWN_TERMS = (
     "wacc_frac", "usd_per_kwh", "demand_usd_per_kw_month", "pue", "grid_kgco2e_per_kwh",
     "life_years", "residual_frac", "maintenance_frac", "utilisation_frac", "carbon_usd_per_t",
+    "colo_usd_per_kw_month", "staff_usd_per_year",
 )  # fmt: skip
 """Keys of [costing] that take the place of the catalogue's figure."""
 
@@ -193,15 +195,8 @@ def _quoted(
     costing: Costing, catalog: Catalog, plans: Mapping[str, Any]
 ) -> tuple[HardwareBill, Prices, EmbodiedFactors]:
     """Counts, prices and carbon of making of every row."""
-    names = [str(name) for name in np.unique(np.asarray(plans["accelerator"], dtype=str))]
-    shelf = shelf_of(catalog, names)
-    rows = rows_of(shelf, plans)
-    bill, code = bill_of(shelf, rows), rows.accelerator
-    chips = stacked(
-        chip_prices(catalog, name, costing.acquire, costing.price_usd).table for name in names
-    )
-    made = stacked(embodied_factors(catalog, name, costing.embodied).table for name in names)
-    return bill, prices(chips.take(code), shelf.parts.take(code), bill.tiers), made.take(code)
+    quotes = quotes_of(costing, catalog, names_in(plans))
+    return quotes.of(rows_of(quotes.shelf, plans))
 
 
 def _run(study: Study, rows: Mapping[str, Any]) -> PlanRun:

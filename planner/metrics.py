@@ -120,13 +120,18 @@ def _serve() -> Iterator[Metric]:
 
 
 def _hardware() -> Iterator[Metric]:
+    doc = "dense, of the study's precision, under the power cap"
+    yield Metric("peak_flop_per_s", "1/s", HARDWARE, "maximise", "physics", doc)
+    doc = "servers or racks bought whole"
+    yield Metric("purchase_units", "", HARDWARE, "minimise", "physics", doc)
     for name, unit, direction, doc in (
-        ("peak_flop_per_s", "1/s", "maximise", "dense, of the study's precision"),
-        ("stranded_w", "W", "minimise", "power paid for and not used"),
-        ("stranded_usd", "USD", "minimise", "money that buys no whole unit"),
-        ("npv_usd", "USD", "maximise", "net present value"),
+        ("stranded_w", "W", "minimise", "power of the limit that is not used, at the meter"),
+        ("stranded_usd", "USD", "minimise", "money of the limit that buys no whole unit"),
+        ("npv_usd", "USD", "maximise", "worth today of owning over renting"),
+        ("own_npv_usd", "USD", "minimise", "worth today of what owning costs"),
+        ("rent_npv_usd", "USD", "minimise", "worth today of what renting costs"),
         ("breakeven_utilisation_frac", "", "minimise", "use at which owning equals renting"),
-        ("payback_months", "month", "minimise", "until owning has paid for itself"),
+        ("payback_months", "month", "minimise", "until owning has repaid, undiscounted"),
         ("stranded_mw", "MW", "minimise", "power paid for and not used"),
     ):
         yield Metric(name, unit, HARDWARE, direction, "costing", doc)
@@ -143,13 +148,30 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Pinnable:
-    """A derived quantity that a study may set instead of having it computed."""
+    """A derived quantity that a study may set instead of having it computed.
+
+    `is_per_chip` ones may be a table, one figure for each accelerator.
+    """
 
     name: str
     unit: str
     least: float
     most: float
     doc: str
+    kinds: tuple[str, ...] = WORK
+    is_per_chip: bool = False
+
+
+def _of_hardware() -> Iterator[Pinnable]:
+    """Figures of a server or rack that a buyer knows better than a catalogue."""
+    for name, unit, least, most, doc, is_per_chip in (
+        ("unit_w", "W", 10.0, 1e8, "one server or rack as sold, all devices at full power", True),
+        ("unit_other_w", "W", 0.0, 1e8, "one server or rack without its devices", True),
+        ("capped_performance_frac", "", 1e-3, 1.0, "speed under a power cap below 1", True),
+        ("network_overhead_frac", "", 0.0, 2.0, "network and storage over servers, watts", False),
+        ("it_load_frac", "", 1e-3, 1.0, "mean IT power over its peak", False),
+    ):
+        yield Pinnable(name, unit, least, most, doc, ("hardware",), is_per_chip)
 
 
 PINNABLE: Mapping[str, Pinnable] = MappingProxyType(
@@ -161,7 +183,8 @@ PINNABLE: Mapping[str, Pinnable] = MappingProxyType(
             Pinnable("step_s", "s", 1e-9, 1e9, "one optimiser step"),
             Pinnable("model_flop_per_token", "flop", 1.0, 1e18, "useful work of a trained token"),
             Pinnable("device_mean_w", "W", 1.0, 1e5, "one device, mean"),
-            Pinnable("device_peak_w", "W", 1.0, 1e5, "one device, busiest second"),
+            Pinnable("device_peak_w", "W", 1.0, 1e5, "one device, busiest second", BOTH),
+            *_of_hardware(),
         )
     }
 )

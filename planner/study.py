@@ -17,10 +17,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from planner.axes import ALL, AXES, COUNTS, Axis, Level, axes_of
-from planner.metrics import PINNABLE, metric_names
+from planner.metrics import metric_names
 from planner.study_axes import BadLevel, levels_of, what_to_do
 from planner.study_faults import Faults, Place, nearest, parse_toml
 from planner.study_lines import Path, line_of, lines_of
+from planner.study_numbers import numbers, pins, scenarios
 from planner.study_parts import (
     DEFAULT_OBJECTIVES,
     Costing,
@@ -32,7 +33,7 @@ from planner.study_parts import (
 )
 from simkernel.errors import BadFile, PlanError
 
-SECTIONS = ("study", "workload", "axes", "costing", "limits", "objectives", "pin")
+SECTIONS = ("study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios")
 
 
 def _as_given(name: str) -> str:
@@ -66,7 +67,9 @@ class Study:
     costing, objectives : their tables, resolved
     limits : metric to worst value allowed: an upper bound, or a lower bound for what is better
         when larger (`planner.metrics.is_at_least`)
-    pin : derived quantity to the value it is set to
+    pin : derived quantity to the value it is set to; "unit_w.GB200" for a figure of one chip
+    scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
+        choose; every combination is costed apart and has a front of its own
     text : the study as written
     folder : where relative paths of the study start
     """
@@ -81,6 +84,7 @@ class Study:
     limits: Mapping[str, float]
     objectives: Objectives
     pin: Mapping[str, float]
+    scenarios: Mapping[str, tuple[float, ...]]
     text: str
     folder: File
 
@@ -158,7 +162,17 @@ def study_document(study: Study) -> dict[str, Any]:
         "limits": dict(study.limits),
         "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
         "pin": dict(study.pin),
+        **_scenarios_document(study),
     }
+
+
+def _scenarios_document(study: Study) -> dict[str, Any]:
+    """[scenarios] as tables; nothing where there are none."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for key, values in study.scenarios.items():
+        section, _, name = key.partition(".")
+        found.setdefault(section, {})[name] = list(values)
+    return {"scenarios": found} if found else {}
 
 
 def study_to_json(study: Study) -> str:
@@ -218,9 +232,10 @@ def _checked(
         workloads=_workloads(tables["workload"], kind, faults, folder, names),
         axes=_axes(tables["axes"], kind, faults, names),
         costing=_costing(tables["costing"], faults, names),
-        limits=_numbers(tables["limits"], "limits", metric_names(kind), faults),
+        limits=numbers(tables["limits"], "limits", metric_names(kind), faults),
         objectives=_objectives(tables["objectives"], kind, faults),
-        pin=_pins(tables["pin"], faults),
+        pin=pins(tables["pin"], kind, faults, names.accelerator),
+        scenarios=scenarios(tables, kind, faults),
         text=text,
         folder=folder,
     )
@@ -389,12 +404,13 @@ def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:
         listed["site"] = [_looked_up(names.site, site, path, faults) for site in sites]
         if len(set(listed["site"])) < len(sites) or not sites:
             faults.add(path, sites, "is empty or repeats", 'wanted each site once, e.g. ["se"]')
-    prices = listed.get("price_usd")
-    if isinstance(prices, Mapping):
-        listed["price_usd"] = {
-            _looked_up(names.accelerator, chip, ("costing", "price_usd", chip), faults): price
-            for chip, price in prices.items()
-        }
+    for key in ("price_usd", "all_in_usd_per_device", "all_in_usd_per_unit"):
+        prices = listed.get(key)
+        if isinstance(prices, Mapping):
+            listed[key] = {
+                _looked_up(names.accelerator, chip, ("costing", key, chip), faults): price
+                for chip, price in prices.items()
+            }
     return _part(Costing, listed, ("costing",), faults) or Costing()
 
 
@@ -418,33 +434,6 @@ def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectiv
             ("objectives",), "[objectives] is empty or names a metric twice", "name each once"
         )
     return found
-
-
-def _pins(table: Mapping[str, Any], faults: Faults) -> Mapping[str, float]:
-    found = _numbers(table, "pin", tuple(PINNABLE), faults)
-    for name, value in found.items():
-        pin = PINNABLE[name]
-        if not pin.least <= value <= pin.most:
-            bounds = f"from {pin.least:g} to {pin.most:g} {pin.unit}".strip()
-            faults.add(("pin", name), value, "is out of bounds", f"wanted {pin.doc}, {bounds}")
-    return found
-
-
-def _numbers(
-    table: Mapping[str, Any], section: str, known: tuple[str, ...], faults: Faults
-) -> Mapping[str, float]:
-    """A table whose keys are quantities and whose values are finite numbers."""
-    found: dict[str, float] = {}
-    for name, value in table.items():
-        if name not in known:
-            faults.unknown_key((section, name), known, f"quantity [{section}] can hold")
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            faults.add((section, name), value, "is no number", f"write {name} = 60")
-        elif value != value or abs(value) == float("inf"):
-            faults.add((section, name), value, "is not finite", f"write {name} = 60")
-        else:
-            found[name] = float(value)
-    return MappingProxyType(found)
 
 
 def _without_null(value: Any) -> Any:

@@ -108,7 +108,11 @@ Workload = TrainWorkload | ServeWorkload
 
 @dataclass(frozen=True, config=_CONFIG)
 class Costing:
-    """The table [costing]; None stands for the catalogue's figure of the site or the part."""
+    """The table [costing]; None stands for the catalogue's figure of the site or the part.
+
+    `price_usd` is of servers alone, network and storage come on top; the `all_in_` prices hold
+    everything that is bought.
+    """
 
     site: Annotated[
         tuple[Text, ...], Field(description='a site or a list of sites, e.g. ["us-tx", "se"]')
@@ -140,10 +144,27 @@ class Costing:
     utilisation_frac: Annotated[
         Fraction | None, Field(gt=0, description="share of its life in use, above 0 to 1")
     ] = None
+    colo_usd_per_kw_month: Annotated[
+        AtLeastZero | None, Field(description="a price of at least 0")
+    ] = None
+    staff_usd_per_year: Annotated[
+        AtLeastZero | None, Field(description="a cost of at least 0")
+    ] = None
+    rent_usd_per_device_hour: Annotated[
+        AtLeastZero | None, Field(le=50, description="a price per hour and device, from 0 to 50")
+    ] = None
     carbon_usd_per_t: Annotated[AtLeastZero, Field(description="a price of at least 0")] = 0.0
     price_usd: Annotated[
         Mapping[str, Amount],
         Field(description='accelerators and prices, { "H100-SXM" = 25000 }'),
+    ] = field(default_factory=dict)
+    all_in_usd_per_device: Annotated[
+        Mapping[str, Amount],
+        Field(description='accelerators and prices with everything, { "H100-SXM" = 40000 }'),
+    ] = field(default_factory=dict)
+    all_in_usd_per_unit: Annotated[
+        Mapping[str, Amount],
+        Field(description='accelerators and prices of their server or rack, { "GB200" = 3.9e6 }'),
     ] = field(default_factory=dict)
 
 

@@ -11,12 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.axes import AXES, COUNTS, SHORT_NAMES
+from planner.metrics import PINNABLE
 from planner.study import SECTIONS, Names, Study, study_document, study_from_document
 from planner.study_faults import nearest
 from planner.study_lines import Path
 from simkernel.errors import BadStudy
 
 POOLS = ("prefill", "decode")
+BY_CHIP = (
+    *("costing.price_usd", "costing.all_in_usd_per_device", "costing.all_in_usd_per_unit"),
+    *(f"pin.{pin.name}" for pin in PINNABLE.values() if pin.is_per_chip),
+)
+"""Tables whose keys are names of chips, dots and all."""
 
 
 def parse_set(setting: str) -> tuple[tuple[str, ...], Any]:
@@ -85,8 +91,11 @@ def _path(key: str, setting: str) -> tuple[str, ...]:
     first, _, rest = key.partition(".")
     if first == "axes" and rest:
         return ("axes", *_axis_path(rest, setting))
-    if first == "costing" and rest.startswith("price_usd."):
-        return ("costing", "price_usd", rest.removeprefix("price_usd."))
+    for table in BY_CHIP:
+        if key.startswith(f"{table}."):
+            first, name = table.split(".")
+            chip = key.removeprefix(f"{table}.")
+            return (first, f"{name}.{chip}") if first == "pin" else (first, name, chip)
     if first in SECTIONS and rest:
         return (first, *rest.split("."))
     return ("axes", *_axis_path(key, setting))
@@ -109,6 +118,8 @@ def _value(text: str) -> Any:
 
 
 def _put(document: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    if path[0] in ("costing", "limits"):
+        document.get("scenarios", {}).get(path[0], {}).pop(path[-1], None)
     table = document
     for part in path[:-1]:
         table = table.setdefault(part, {})
