@@ -66,6 +66,19 @@ class Evaluated:
     ledgers: dict[str, Ledger]
     traffic: dict[str, Floats]
 
+    def take(self, rows: slice) -> Evaluated:
+        """The same for some rows."""
+        limits = {
+            name: replace(limit, have=limit.have[rows], need=limit.need[rows])
+            for name, limit in self.limits.items()
+        }
+        return Evaluated(
+            metrics={name: value[rows] for name, value in self.metrics.items()},
+            limits=limits,
+            ledgers={name: ledger.take(rows) for name, ledger in self.ledgers.items()},
+            traffic={name: value[rows] for name, value in self.traffic.items()},
+        )
+
     @property
     def is_feasible(self) -> Masks:
         """Rows that violate no limit."""
@@ -87,9 +100,13 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     plans = training_plans(engine, columns)
     chip = chip_of(engine, columns, accelerator)
     step = training_step(engine.job, engine.model, chip, plans, engine.reserve)
+    unpinned_s = np.asarray(step.time.total)
     step = _pinned_step(engine, chip, plans, step)
     step, watts = _capped(chip, plans, step, is_given=is_step_given(engine))
-    return _gathered(engine, chip, plans, step, watts, accelerator)
+    found = _gathered(engine, chip, plans, step, watts, accelerator)
+    if is_step_given(engine):
+        found.metrics["unpinned_step_s"] = unpinned_s
+    return found
 
 
 def is_step_given(engine: Engine) -> bool:

@@ -30,7 +30,7 @@ class Ledger:
         """The sum of all terms, same shape as the terms."""
         return sum(self.terms.values(), start=0.0)
 
-    def take(self, rows: Codes | int) -> Ledger:
+    def take(self, rows: Codes | int | slice) -> Ledger:
         """The same ledger for some rows; terms that are plain numbers stay as they are."""
         picked = {
             name: value if np.ndim(value) == 0 else np.asarray(value)[rows]

@@ -1,8 +1,8 @@
-"""The exhaustive sweep: every candidate that can exist, one hardware bill at a time.
+"""The exhaustive sweep: every candidate that can exist, a few hardware bills at a time.
 
-A bill is the unit of work: its candidates are enumerated in blocks, evaluated, and only those
-that no other plan of the same bill beats are kept (the physical front). Bills share nothing, so
-processes take them one by one and memory stays flat in the number of candidates.
+The candidates of a bill are enumerated in blocks, evaluated, and only those that no other plan of
+the same bill beats are kept (the physical front). Bills share nothing but blocks, so processes
+take them in batches and memory stays flat in the number of candidates.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ import multiprocessing
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
 
 from planner.archive_columns import ledger_columns
 from planner.engine import Engine, prepare
-from planner.evaluate import Evaluated, evaluate
+from planner.evaluate import Evaluated, evaluate, is_step_given
 from planner.metrics import find_metric
 from planner.pareto import nondominated
 from planner.plan_keys import plan_name
@@ -34,6 +36,9 @@ from simkernel.errors import PlanError
 BLOCK_ROWS = 16384
 """Measured on the shipped studies: layouts shared by plans of a block are priced once, and below
 8,192 rows the fixed cost of a block shows."""
+
+BATCH_BILLS = 8
+"""Bills of one chip evaluated together: enough to fill a block, few enough to stop soon."""
 
 BYTES_PER_GBYTE = 1e9
 CHIP_RATES = {
@@ -88,45 +93,104 @@ def sweep(engine: Engine, workers: int, is_stopped: Callable[[], bool]) -> Itera
     Parameters
     ----------
     workers : processes; 1 stays in this one
-    is_stopped : asked between bills; True ends the sweep early
+    is_stopped : asked between batches of bills; True ends the sweep early
     """
-    todo = list(bills(engine.space))
-    if workers <= 1:
-        for bill in todo:
-            if is_stopped():
-                return
-            yield sweep_bill(engine, bill)
+    todo = batches(list(bills(engine.space)))
+    if workers > 1:
+        yield from _in_processes(engine, todo, workers, is_stopped)
         return
-    yield from _in_processes(engine, todo, workers, is_stopped)
+    for batch in todo:
+        if is_stopped():
+            return
+        yield from sweep_bills(engine, batch)
+
+
+def batches(todo: Sequence[Bill]) -> list[list[Bill]]:
+    """Bills of one chip, a few at a time: small bills share the fixed cost of a block."""
+    chips = groupby(todo, key=lambda bill: bill.values["accelerator"])
+    return [list(some) for _, group in chips for some in iter(partial(_next_few, iter(group)), [])]
+
+
+def _next_few(rest: Iterator[Bill]) -> list[Bill]:
+    return list(islice(rest, BATCH_BILLS))
 
 
 def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
     """Every candidate of one bill, evaluated; its physical front."""
+    return sweep_bills(engine, [bill])[0]
+
+
+def sweep_bills(engine: Engine, batch: Sequence[Bill]) -> list[BillResult]:
+    """Every candidate of some bills of one chip, evaluated; the physical front of each bill."""
     started = time.process_time()
-    result = BillResult(bill.index)
-    accelerator = str(bill.values["accelerator"])
-    front, points = _nothing(), np.empty((0, 0))
-    for block in blocks(engine.space, bill, BLOCK_ROWS):
-        result.masked.update(block.masked)
-        if not len(block):
-            continue
-        rows = columns(engine.space, block)
-        found = evaluate(engine, rows, accelerator)
-        result.evaluated += len(block)
-        _count_rejections(result.rejected, found)
+    states = {bill.index: _State(BillResult(bill.index)) for bill in batch}
+    waiting: list[tuple[int, Block]] = []
+    for bill in batch:
+        for block in blocks(engine.space, bill, BLOCK_ROWS):
+            states[bill.index].result.masked.update(block.masked)
+            if len(block):
+                waiting.append((bill.index, block))
+            if sum(len(b) for _, b in waiting) >= BLOCK_ROWS:
+                waiting = _evaluated(engine, states, waiting)
+    _evaluated(engine, states, waiting)
+    results = [state.closed() for state in states.values()]
+    rows = max(sum(result.evaluated for result in results), 1)
+    for result in results:
+        result.seconds = (time.process_time() - started) * result.evaluated / rows
+    return results
+
+
+@dataclass
+class _State:
+    """A bill in work: its result so far and the points of its front."""
+
+    result: BillResult
+    points: Floats = field(default_factory=lambda: np.empty((0, 0)))
+
+    def closed(self) -> BillResult:
+        """The result, without nearest candidates where one is feasible."""
+        if self.result.front:
+            self.result.nearest = _nothing()
+        return self.result
+
+
+def _evaluated(
+    engine: Engine, states: Mapping[int, _State], waiting: Sequence[tuple[int, Block]]
+) -> list[tuple[int, Block]]:
+    """Evaluate waiting blocks as one and share the rows out; returns what waits now: nothing."""
+    if not waiting:
+        return []
+    parts = [columns(engine.space, block) for _, block in waiting]
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    accelerator = str(engine.space.levels["accelerator"][rows["accelerator"][0]])
+    found = evaluate(engine, rows, accelerator)
+    start = 0
+    for (index, block), part in zip(waiting, parts, strict=True):
+        own = found.take(slice(start, start + len(block)))
+        start += len(block)
+        _share_out(engine, states[index], block, part, own)
+    return []
+
+
+def _share_out(
+    engine: Engine, state: _State, block: Block, rows: Mapping[str, Any], found: Evaluated
+) -> None:
+    """The rows of one block go to its bill: counts, nearest candidates, front."""
+    result = state.result
+    result.evaluated += len(block)
+    _count_rejections(result.rejected, found)
+    if not result.front:
         _remember_nearest(engine, result, block, rows, found)
-        front, points = _merged(engine, front, points, block, rows, found)
-    if front:
-        result.front, result.nearest = front, _nothing()
-    result.seconds = time.process_time() - started
-    return result
+    result.front, state.points = _merged(engine, result.front, state.points, block, rows, found)
 
 
 def criteria(engine: Engine, metrics: Mapping[str, Floats]) -> Floats:
     """What the physical front compares, all to be minimised; (n, k).
 
     Time, mean power, peak power and units bought; any cost that grows with these has its optimum
-    inside. An objective that does not follow from them is one more criterion.
+    inside. An objective that does not follow from them is one more criterion. Plans whose step
+    the study gives tie in all of these: among them the one that would be fastest by itself wins.
+    Figures are compared to 12 digits, below which they are order of summation.
     """
     compared = [metrics[n] for n in ("days", "it_mean_w", "it_peak_w", "purchase_units")]
     wanted = engine.study.objectives
@@ -134,7 +198,16 @@ def criteria(engine: Engine, metrics: Mapping[str, Floats]) -> Floats:
         owners = [find_metric(name).name for name in names]  # a band grows with its metric
         further = [n for n in owners if n in metrics and n not in FOLLOWS_FROM_FRONT]
         compared += [sign * metrics[name] for name in further]
-    return np.stack(compared, axis=1)
+    if is_step_given(engine):
+        compared.append(metrics["unpinned_step_s"])
+    return _to_digits(np.stack(compared, axis=1), 12)
+
+
+def _to_digits(values: Floats, digits: int) -> Floats:
+    """Values rounded to so many significant digits."""
+    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-200)))
+    scale = 10.0 ** (digits - 1 - size)
+    return np.round(values * scale) / scale
 
 
 def _nothing() -> dict[str, Any]:
@@ -244,31 +317,32 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _sweep_in_process(index: int) -> BillResult:
-    return sweep_bill(_ENGINE[0], _BILLS[index])
+def _sweep_in_process(indices: Sequence[int]) -> list[BillResult]:
+    return sweep_bills(_ENGINE[0], [_BILLS[index] for index in indices])
 
 
 def _in_processes(
-    engine: Engine, todo: list[Bill], workers: int, is_stopped: Callable[[], bool]
+    engine: Engine, todo: Sequence[Sequence[Bill]], workers: int, is_stopped: Callable[[], bool]
 ) -> Iterator[BillResult]:
-    """Bills handed out one by one; two wait per process, so a stop loses little work."""
+    """Batches handed out one by one; two wait per process, so a stop loses little work."""
     context = multiprocessing.get_context("spawn")  # a fork would inherit DuckDB's locks
     pool = ProcessPoolExecutor(workers, context, _set_engine, (study_to_json(engine.study),))
-    waiting: set[Future[BillResult]] = set()
+    waiting: set[Future[list[BillResult]]] = set()
     queue = iter(todo)
     try:
         while True:
             while len(waiting) < 2 * workers and not is_stopped():
-                bill = next(queue, None)
-                if bill is None:
+                batch = next(queue, None)
+                if batch is None:
                     break
                 with _deaf_to_interrupts():
-                    waiting.add(pool.submit(_sweep_in_process, bill.index))
+                    indices = [bill.index for bill in batch]
+                    waiting.add(pool.submit(_sweep_in_process, indices))
             if not waiting:
                 return
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in done:
-                yield future.result()
+                yield from future.result()
     except BrokenProcessPool as error:
         raise PlanError(
             "a process of the sweep was killed, perhaps for want of memory; batches stored before "

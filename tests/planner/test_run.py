@@ -250,9 +250,9 @@ def test_a_budget_of_candidates_ends_the_sweep_and_keeps_what_is_done(workspace,
     """A run on a budget would go on, or be thrown away."""
     db = tmp_path / "x.duckdb"
     words = ("run", workspace.study, "--db", db, "--workers", 1, "--json")
-    document = planner(*words, "--budget", 64).document
+    document = planner(*words, "--budget", 10).document
     whole = workspace.documents[0]["candidates"]["evaluated"]
-    assert 64 <= document["candidates"]["evaluated"] < whole
+    assert 10 <= document["candidates"]["evaluated"] < whole
     assert document["front"]
     assert planner("runs", "--db", db, "--json").document["runs"][0]["state"] == "stopped"
 
