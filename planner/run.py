@@ -27,7 +27,7 @@ from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.pareto import rounded_hash
 from planner.search.sweep import BillResult, sweep
-from planner.study import study_document
+from planner.study import Study, study_document
 
 FLUSH_S = 5.0
 """Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
@@ -143,7 +143,7 @@ def _run(
     _flush(archive, run, unsaved)
     costed = _cost(engine, total)
     archive.append_facts(run, facts_used(engine, costed.columns if costed else {}))
-    front = _front(costed)
+    front = _front(engine.study, costed)
     summary = _summary(engine, total, costed, front, started, sweep_s)
     if front:
         archive.append_front(run, front)
@@ -205,12 +205,15 @@ def _cost(engine: Engine, total: Total) -> Costed | None:
     return costed
 
 
-def _front(costed: Costed | None) -> dict[str, Any]:
-    """Rows of the front with their ledgers, or nothing."""
+def _front(study: Study, costed: Costed | None) -> dict[str, Any]:
+    """Rows of the front with their ledgers, best in the first objective first; or nothing."""
     if costed is None or not costed.is_front.any():
         return {}
     table = {**costed.columns, **ledger_columns(costed.ledgers.values())}
     picked = np.flatnonzero(costed.is_front)
+    wanted = [np.asarray(table[name], float)[picked] for name in study.objectives.minimise]
+    wanted += [-np.asarray(table[name], float)[picked] for name in study.objectives.maximise]
+    picked = picked[np.lexsort(wanted[::-1])]
     return {name: np.asarray(column)[picked] for name, column in table.items()}
 
 

@@ -117,10 +117,9 @@ def _run_head(document: Mapping[str, Any]) -> str:
 
 
 def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> str:
-    ordered = sorted(front, key=lambda row: tuple(row[name] or 0.0 for name in objectives))
     varied = [n for n in DECISIONS if len({row.get(n) for row in front}) > 1 or n == "accelerator"]
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
-    rows = ([_figure(row.get(name)) for name in names] for row in ordered[:MOST_ROWS])
+    rows = ([_figure(row.get(name)) for name in names] for row in front[:MOST_ROWS])
     text = _table("front", [SHORT.get(name, name) for name in names], rows)
     more = len(front) - MOST_ROWS
     return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")

@@ -131,6 +131,23 @@ def test_a_plan_by_place_or_name_and_no_other(workspace):
         assert answer.out == ""
 
 
+def test_places_are_those_of_the_table_that_a_person_sees(workspace, tmp_path):
+    """A person would read the first line and have another plan explained."""
+    text = planner("show", "1", "--db", workspace.db).out
+    lines = text[text.index("\nplan ") :].splitlines()[3:]
+    front = workspace.documents[0]["front"]
+    assert [line.split()[0] for line in lines[: len(front)]] == [row["plan"] for row in front]
+    assert [row["days"] for row in front] == sorted(row["days"] for row in front)
+    study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"
+    study.write_text(DENSE + '[objectives]\nminimise = ["kgco2e"]\nmaximise = ["mfu_frac"]\n')
+    words = ("--db", db, "--workers", 1, "--json")
+    document = planner("run", study, *words, "--set", "devices=[64,32]").document
+    emitted = [row["kgco2e"] for row in document["front"]]
+    assert emitted == sorted(emitted)
+    first = planner("explain", "last", "1", "--db", db, "--json").document
+    assert first["plan"] == document["front"][0]["plan"]
+
+
 def test_a_dominated_plan_can_be_explained_too(workspace, dense):
     """A person could not ask why his favourite is not on the front."""
     front = {row["plan"] for row in workspace.documents[0]["front"]}
