@@ -17,10 +17,11 @@ from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
 from costdata.quotes import site_terms
 from costdata.terms import CostingTerms, refuse_bad_terms, yearly_shares
+from planner.archive_columns import ledger_columns
 from planner.bands import with_bands
 from planner.evaluate import Limit
 from planner.metrics import find_metric, is_at_least
-from planner.pareto import nondominated
+from planner.pareto import nondominated, rounded_hash
 from planner.purchase import rows_of
 from planner.quoted import names_in, quotes_of
 from planner.study import Study
@@ -30,6 +31,9 @@ from simkernel.errors import MissingFact
 from simkernel.ledger import Ledger
 
 HOURS_PER_DAY = 24.0
+NEAREST_ROWS = 10
+"""Plans told when nothing is feasible."""
+
 OWN_TERMS = (
     "wacc_frac", "usd_per_kwh", "demand_usd_per_kw_month", "pue", "grid_kgco2e_per_kwh",
     "life_years", "residual_frac", "maintenance_frac", "utilisation_frac", "carbon_usd_per_t",
@@ -135,6 +139,41 @@ def is_costed(name: str) -> bool:
     return find_metric(name).stage == "costing" or name.endswith(("_low", "_high"))
 
 
+def front_columns(study: Study, costed: Costed) -> dict[str, Any]:
+    """Rows of the front with their ledgers, best in the first objective first; {} for none."""
+    if not costed.is_front.any():
+        return {}
+    table = {**costed.columns, **ledger_columns(costed.ledgers.values())}
+    picked = np.flatnonzero(costed.is_front)
+    wanted = [np.asarray(table[name], float)[picked] for name in study.objectives.minimise]
+    wanted += [-np.asarray(table[name], float)[picked] for name in study.objectives.maximise]
+    picked = picked[np.lexsort(wanted[::-1])]
+    return {name: np.asarray(column)[picked] for name, column in table.items()}
+
+
+def front_hash(study: Study, front: Mapping[str, Any]) -> str:
+    """A name for the answer: the same for the same objectives of the same rows in any order."""
+    names = (*study.objectives.minimise, *study.objectives.maximise)
+    points = np.stack([front[n] for n in names], axis=1) if front else np.empty((0, 1))
+    return rounded_hash(points)
+
+
+def nearest_costed(costed: Costed) -> dict[str, Any]:
+    """Plans that physics allows and price, carbon or a band forbids, the least over first."""
+    if not len(costed.is_front) or not costed.limits:
+        return {}
+    names = np.array(list(costed.limits), dtype=object)
+    over = {"worst_excess": costed.worst_excess, "binding": names[costed.excess.argmax(axis=0)]}
+    return least_over({**costed.columns, **over})
+
+
+def least_over(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The few rows of a table that exceed a limit least, one dictionary each."""
+    best = np.argsort(table["worst_excess"], kind="stable")[:NEAREST_ROWS]
+    shown = [n for n in table if "[" not in n]
+    return {"plans": [{name: _plain(table[name][i]) for name in shown} for i in best]}
+
+
 def limits_on(study: Study, columns: Mapping[str, Any]) -> dict[str, Limit]:
     """Every limit of the study on costed rows."""
     return {
@@ -215,6 +254,12 @@ def _unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
     sites = {name: _count(catalog.facts_for_site(name)) for name in np.unique(names[1])}
     always = _count(catalog.planning_facts())
     return np.array([always + chips[a] + sites[s] for a, s in zip(*names, strict=True)])
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy value as Python's own; what is not a number becomes None."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _count(facts: Mapping[str, Any]) -> float:

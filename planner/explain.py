@@ -372,7 +372,7 @@ def _facts(engine: Engine, plans: Mapping[str, Any]) -> dict[str, dict[str, Any]
             "grade": fact.grade,
             "verified": bool(fact.verified),
         }
-        for name, fact in facts_used(engine, plans).items()
+        for name, fact in facts_used(engine.study, engine.catalog, plans).items()
     }
 
 

@@ -11,20 +11,20 @@ import numpy as np
 
 import costdata
 from costdata.catalog import Catalog
-from planner.engine import Engine
+from planner.study import Study
 
 
-def facts_used(engine: Engine, columns: Mapping[str, Any]) -> dict[str, Any]:
+def facts_used(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Facts of every chip and site among the plans, and the planning figures, by full name.
 
     Plans that are not costed stand at all sites of the study.
     """
-    found: dict[str, Any] = dict(engine.catalog.planning_facts())
+    found: dict[str, Any] = dict(catalog.planning_facts())
     for chip in np.unique(np.asarray(columns.get("accelerator", []), dtype=str)):
-        for name, fact in engine.catalog.facts_for(str(chip)).items():
+        for name, fact in catalog.facts_for(str(chip)).items():
             found[f"{chip}.{name}"] = fact
-    for site in np.unique(np.asarray(columns.get("site", engine.study.costing.site), dtype=str)):
-        for name, fact in engine.catalog.facts_for_site(str(site)).items():
+    for site in np.unique(np.asarray(columns.get("site", study.costing.site), dtype=str)):
+        for name, fact in catalog.facts_for_site(str(site)).items():
             found[f"{site}.{name}"] = fact
     return found
 

@@ -19,21 +19,25 @@ from typing import Any
 
 import numpy as np
 
+from costdata.catalog import Catalog
 from planner.archive import Archive
-from planner.archive_columns import ledger_columns
 from planner.archive_runs import RunStart, RunSummary
-from planner.costing import Costed, cost_plans, terms_of
+from planner.costing import (
+    Costed,
+    cost_plans,
+    front_columns,
+    front_hash,
+    least_over,
+    nearest_costed,
+    terms_of,
+)
 from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
-from planner.pareto import rounded_hash
 from planner.search.sweep import BillResult, sweep
 from planner.study import Study, study_document
 
 FLUSH_S = 5.0
 """Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
-
-NEAREST_ROWS = 10
-"""Plans told when nothing is feasible."""
 
 Progress = Callable[[int, int, int, int], None]
 """Called with bills done, bills in all, candidates evaluated, plans on the physical front."""
@@ -100,7 +104,7 @@ def run_study(
     Both are found before the sweep begins.
     """
     terms_of(engine.study.costing, engine.catalog)
-    run = archive.begin_run(_start(engine))
+    run = archive.begin_run(run_start(engine.study, engine.catalog))
     try:
         with _interruptible() as stop:
             return _run(engine, archive, run, workers or _cores(), progress, limit, stop)
@@ -142,8 +146,9 @@ def _run(
     sweep_s = time.perf_counter() - started
     _flush(archive, run, unsaved)
     costed = _cost(engine, total)
-    archive.append_facts(run, facts_used(engine, costed.columns if costed else {}))
-    front = _front(engine.study, costed)
+    facts = facts_used(engine.study, engine.catalog, costed.columns if costed else {})
+    archive.append_facts(run, facts)
+    front = front_columns(engine.study, costed) if costed else {}
     summary = _summary(engine, total, costed, front, started, sweep_s)
     if front:
         archive.append_front(run, front)
@@ -152,20 +157,21 @@ def _run(
     return Finished(run, state, summary, front)
 
 
-def _start(engine: Engine) -> RunStart:
-    study = engine.study
+def run_start(study: Study, catalog: Catalog, parent: str = "") -> RunStart:
+    """All that goes into a run, or into pricing the run `parent` anew."""
     return RunStart(
         study=study.name,
         kind=study.kind,
         study_text=study.text,
         resolved=study_document(study),
         seed=study.seed,
-        facts_hash=facts_hash(engine.catalog),
+        facts_hash=facts_hash(catalog),
         versions={
             "planner": version("cluster-planner"),
             "python": platform.python_version(),
             "numpy": np.__version__,
         },
+        parent=parent,
     )
 
 
@@ -205,18 +211,6 @@ def _cost(engine: Engine, total: Total) -> Costed | None:
     return costed
 
 
-def _front(study: Study, costed: Costed | None) -> dict[str, Any]:
-    """Rows of the front with their ledgers, best in the first objective first; or nothing."""
-    if costed is None or not costed.is_front.any():
-        return {}
-    table = {**costed.columns, **ledger_columns(costed.ledgers.values())}
-    picked = np.flatnonzero(costed.is_front)
-    wanted = [np.asarray(table[name], float)[picked] for name in study.objectives.minimise]
-    wanted += [-np.asarray(table[name], float)[picked] for name in study.objectives.maximise]
-    picked = picked[np.lexsort(wanted[::-1])]
-    return {name: np.asarray(column)[picked] for name, column in table.items()}
-
-
 def _summary(
     engine: Engine,
     total: Total,
@@ -225,8 +219,6 @@ def _summary(
     started: float,
     sweep_s: float,
 ) -> RunSummary:
-    objectives = (*engine.study.objectives.minimise, *engine.study.objectives.maximise)
-    points = np.stack([front[n] for n in objectives], axis=1) if front else np.empty((0, 1))
     return RunSummary(
         enumerated=engine.space.enumerated,
         masked=dict(total.masked),
@@ -235,13 +227,13 @@ def _summary(
         seconds=time.perf_counter() - started,
         evaluated_per_s_per_core=total.evaluated / max(total.cpu_s, 1e-9),
         physical_front=_rows(total.fronts),
-        front=len(points),
-        front_hash=rounded_hash(points),
+        front=len(front["plan"]) if front else 0,
+        front_hash=front_hash(engine.study, front),
         notes={
             **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
             **_sweep_note(sweep_s),
         },
-        nearest={} if front else (_nearest_costed(costed) if costed else _nearest(total)),
+        nearest={} if front else (nearest_costed(costed) if costed else _nearest(total)),
     )
 
 
@@ -253,28 +245,7 @@ def _nearest(total: Total) -> dict[str, Any]:
     """The least-violating candidates of all bills, when no plan is feasible."""
     if not total.nearest:
         return {}
-    return _least_over(joined(total.nearest))
-
-
-def _nearest_costed(costed: Costed) -> dict[str, Any]:
-    """The same among plans that physics allows, when price, carbon or a band forbids them all."""
-    if not len(costed.is_front) or not costed.limits:
-        return {}
-    names = np.array(list(costed.limits), dtype=object)
-    over = {"worst_excess": costed.worst_excess, "binding": names[costed.excess.argmax(axis=0)]}
-    return _least_over({**costed.columns, **over})
-
-
-def _least_over(table: Mapping[str, Any]) -> dict[str, Any]:
-    best = np.argsort(table["worst_excess"], kind="stable")[:NEAREST_ROWS]
-    shown = [n for n in table if "[" not in n]
-    return {"plans": [{name: _plain(table[name][i]) for name in shown} for i in best]}
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy value as Python's own; what is not a number becomes None."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return least_over(joined(total.nearest))
 
 
 @contextmanager
