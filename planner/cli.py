@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from planner import cli_app, cli_catalog, cli_validate
+from planner import cli_app, cli_catalog, cli_recost, cli_validate
 from simkernel.errors import PlanError
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.add_typer(cli_catalog.app, name="catalog")
 cli_validate.register(app)
 cli_app.register(app)
+cli_recost.register(app)
 
 StudyFile = Annotated[str, typer.Argument(help="a study file (TOML)", metavar="STUDY")]
 RunName = Annotated[str, typer.Argument(help='a run: its id, number, or "last"', metavar="RUN")]

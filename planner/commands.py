@@ -18,6 +18,8 @@ from planner.archive_runs import RunRecord
 from planner.engine import catalogue_names, prepare
 from planner.explain import Explained, explain_plan, nearest_change, one_change, plain
 from planner.plan_keys import plan_key
+from planner.recost import recost as recosted
+from planner.recost import stored_study
 from planner.single import single
 from planner.study import Study, read_study, study_document, tables_named_in
 from planner.study_set import with_settings
@@ -42,6 +44,11 @@ def run(
     with shown_progress(is_quiet) as progress:
         done = run_study(engine, Archive(db), workers, progress, limit)
     return show(db, done.run)
+
+
+def recost(db: Path, name: str, settings: Sequence[str] = ()) -> dict[str, Any]:
+    """A stored run under other prices, sites, carbon; the document of `recost --json`."""
+    return show(db, recosted(Archive(db), name, settings).run)
 
 
 def runs(db: Path) -> dict[str, Any]:
@@ -72,6 +79,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
     return {
         "run": record.run,
         "study": record.start.study,
+        **({"parent": record.start.parent} if record.start.parent else {}),
         "state": record.state(_now()),
         "candidates": {
             "enumerated": summary.enumerated if summary else None,
@@ -108,7 +116,7 @@ def explain(db: Path, name: str, plan: str) -> dict[str, Any]:
     wanted = _plan_of(record.run, front, plan)
     site = _site_of(front, plan)
     settings = [f"costing.site={site}"] if site else []
-    engine = prepare(with_settings(_study_of(record), settings, catalogue_names()))
+    engine = prepare(with_settings(stored_study(record), settings, catalogue_names()))
     key = plan_key(wanted)
     if key >= engine.space.key_count:
         raise UnknownName(
@@ -142,8 +150,10 @@ def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def diff(db: Path, first: str, second: str) -> dict[str, Any]:
-    """What went in and came out differently."""
-    return asdict(Archive(db).diff(first, second))
+    """What went in and came out differently; a row of a front is "plan site acquire"."""
+    found = asdict(Archive(db).diff(first, second))
+    found["changed"] = {" ".join(row): metrics for row, metrics in found["changed"].items()}
+    return found
 
 
 def stop(db: Path, name: str) -> bool:
@@ -171,16 +181,6 @@ def _catalog_of(path: str) -> Catalog:
     """The catalogue with the study's own tables over it, if it names any that can be read."""
     tables = tables_named_in(path)
     return catalogue.load(tables if tables and tables.is_dir() else None)
-
-
-def _study_of(record: RunRecord) -> Study:
-    """The study of a stored run, as it was resolved then."""
-    import json
-
-    from planner.study import study_from_json
-
-    document = {**record.start.resolved, "text": record.start.study_text}
-    return study_from_json(json.dumps(document))
 
 
 def _budget(text: str | None) -> Any:

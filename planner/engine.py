@@ -114,7 +114,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
             f"study.kind = {study.kind!r} is read and checked but not evaluated in this version; "
             'wanted kind = "train"'
         )
-    _refuse_unknown_metrics(study)
+    refuse_unknown_metrics(study)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     work = study.training
     model = read_model(work.model)
@@ -151,7 +151,13 @@ def catalogue_names(catalog: Catalog | None = None) -> Names:
     return Names(catalog.accelerator_name, catalog.site_name, _model_name)
 
 
-def _refuse_unknown_metrics(study: Study) -> None:
+def refuse_unknown_metrics(study: Study) -> None:
+    """Every limit and objective that this version does not compute, in one error.
+
+    Raises
+    ------
+    BadStudy : there is one
+    """
     wanted = [(name, f"limits.{name}") for name in study.limits]
     for key in ("minimise", "maximise"):
         wanted += [(name, f"objectives.{key} {name}") for name in getattr(study.objectives, key)]

@@ -17,6 +17,7 @@ from costdata.network_build import TIERS_MOST
 from planner.engine import Engine
 from planner.metrics import find_metric, is_at_least
 from planner.purchase import Rows, bill_of, rest_watts
+from planner.study import Study
 from simkernel import plugins, reliability
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Floats, Masks
@@ -102,16 +103,16 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     step = training_step(engine.job, engine.model, chip, plans, engine.reserve)
     unpinned_s = np.asarray(step.time.total)
     step = _pinned_step(engine, chip, plans, step)
-    step, watts = _capped(chip, plans, step, is_given=is_step_given(engine))
+    step, watts = _capped(chip, plans, step, is_given=is_step_given(engine.study))
     found = _gathered(engine, chip, plans, step, watts, accelerator)
-    if is_step_given(engine):
+    if is_step_given(engine.study):
         found.metrics["unpinned_step_s"] = unpinned_s
     return found
 
 
-def is_step_given(engine: Engine) -> bool:
+def is_step_given(study: Study) -> bool:
     """The study pins how long a step takes."""
-    return bool({"mfu_frac", "step_s"} & set(engine.study.pin))
+    return bool({"mfu_frac", "step_s"} & set(study.pin))
 
 
 def training_plans(engine: Engine, columns: Mapping[str, Any]) -> TrainingPlans:

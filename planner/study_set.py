@@ -128,7 +128,8 @@ def _put(document: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
             table.pop(count, None)
     if path[0] == "axes" and len(path) == 3:
         document["axes"].pop(f"{path[1]}.{path[2]}", None)
-    table[path[-1]] = value
+    is_one_name = path[0] == "objectives" and isinstance(value, str)
+    table[path[-1]] = [value] if is_one_name else value
 
 
 def _place(study: Study, origin: Mapping[tuple[str, ...], str], path: Path) -> str:

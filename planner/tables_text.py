@@ -107,6 +107,13 @@ def _run_head(document: Mapping[str, Any]) -> str:
     if counts["evaluated"] is None:
         return f"run {document['run']} of {document['study']}: {document['state']}"
     early = "stopped early; " if document["state"] == "stopped" else ""
+    if "parent" in document:
+        return (
+            f"{early}run {document['run']} of {document['study']}: physical front "
+            f"{document['physical_front']:,} of run {document['parent']} priced anew in "
+            f"{document['seconds']:.4f} s ({document['evaluated_per_s_per_core']:,.0f} plans at "
+            f"sites per second); front {len(document['front'])}"
+        )
     return (
         f"{early}run {document['run']} of {document['study']}: "
         f"{counts['enumerated']:,} candidates, {sum(counts['masked'].values()):,} cannot exist, "

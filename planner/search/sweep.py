@@ -25,11 +25,11 @@ import numpy as np
 from planner.archive_columns import ledger_columns
 from planner.engine import Engine, prepare
 from planner.evaluate import Evaluated, evaluate, is_step_given
-from planner.metrics import find_metric
+from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
 from planner.plan_keys import plan_name
 from planner.space import Bill, Block, bills, blocks, columns
-from planner.study import study_from_json, study_to_json
+from planner.study import Study, study_from_json, study_to_json
 from simkernel.columns import Floats
 from simkernel.errors import PlanError
 
@@ -184,21 +184,17 @@ def _share_out(
     result.front, state.points = _merged(engine, result.front, state.points, block, rows, found)
 
 
-def criteria(engine: Engine, metrics: Mapping[str, Floats]) -> Floats:
+def criteria(study: Study, metrics: Mapping[str, Floats]) -> Floats:
     """What the physical front compares, all to be minimised; (n, k).
 
     Time, mean power, peak power and units bought; any cost that grows with these has its optimum
-    inside. An objective that does not follow from them is one more criterion. Plans whose step
-    the study gives tie in all of these: among them the one that would be fastest by itself wins.
-    Figures are compared to 12 digits, below which they are order of summation.
+    inside. What does not follow from them is one more criterion. Plans whose step the study gives
+    tie in all of these: among them the one that would be fastest by itself wins. Figures are
+    compared to 12 digits, below which they are order of summation.
     """
     compared = [metrics[n] for n in ("days", "it_mean_w", "it_peak_w", "purchase_units")]
-    wanted = engine.study.objectives
-    for names, sign in ((wanted.minimise, 1.0), (wanted.maximise, -1.0)):
-        owners = [find_metric(name).name for name in names]  # a band grows with its metric
-        further = [n for n in owners if n in metrics and n not in FOLLOWS_FROM_FRONT]
-        compared += [sign * metrics[name] for name in further]
-    if is_step_given(engine):
+    compared += [sign * metrics[name] for name, sign in further_criteria(study).items()]
+    if is_step_given(study):
         compared.append(metrics["unpinned_step_s"])
     return _to_digits(np.stack(compared, axis=1), 12)
 
@@ -208,6 +204,24 @@ def _to_digits(values: Floats, digits: int) -> Floats:
     size = np.floor(np.log10(np.maximum(np.abs(values), 1e-200)))
     scale = 10.0 ** (digits - 1 - size)
     return np.round(values * scale) / scale
+
+
+def further_criteria(study: Study) -> dict[str, float]:
+    """Physical metrics that a study compares and that the others do not settle, with their sign.
+
+    Its objectives, and the metrics whose band it limits: bands come with costing, after the front
+    is made. A band grows with its metric.
+    """
+    wanted = [(name, 1.0) for name in study.objectives.minimise]
+    wanted += [(name, -1.0) for name in study.objectives.maximise]
+    bands = [name for name in study.limits if name.endswith(("_low", "_high"))]
+    wanted += [(name, -1.0 if is_at_least(name) else 1.0) for name in bands]
+    owners = [(find_metric(name), sign) for name, sign in wanted]
+    return {
+        metric.name: sign
+        for metric, sign in owners
+        if metric.stage == "physics" and metric.name not in FOLLOWS_FROM_FRONT
+    }
 
 
 def _nothing() -> dict[str, Any]:
@@ -234,7 +248,7 @@ def _merged(
     feasible = np.flatnonzero(found.is_feasible)
     if not len(feasible):
         return front, points
-    new_points = criteria(engine, found.metrics)[feasible]
+    new_points = criteria(engine.study, found.metrics)[feasible]
     best = nondominated(new_points)
     feasible, new_points = feasible[best], new_points[best]
     new = named_rows(engine, block.keys, rows, found, feasible)

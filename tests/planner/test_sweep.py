@@ -189,7 +189,7 @@ def test_another_objective_widens_the_front_to_hold_its_optimum():
         assert result.front["headroom_bytes"].max() == most
     with_band = DENSE + '[objectives]\nminimise = ["resident_bytes_high"]\n'
     metrics = {name: np.ones(1) for name in (*CRITERIA, "resident_bytes")}
-    assert criteria(engine_of(with_band), metrics).shape == (1, 5)
+    assert criteria(engine_of(with_band).study, metrics).shape == (1, 5)
 
 
 amounts = st.floats(0.0, 10.0)

@@ -1,0 +1,52 @@
+"""`planner recost`: a stored run under other prices, sites and carbon, without simulating."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simkernel.errors import PlanError
+
+NOTHING_FEASIBLE = 1
+
+
+def recost(
+    run: Annotated[str, typer.Argument(help='a run: its id, number, or "last"', metavar="RUN")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="costing.KEY=VALUE, limits.METRIC=VALUE, objectives.minimise=…; may be repeated",
+            metavar="SETTING",
+        ),
+    ] = None,
+    db: Annotated[Path, typer.Option("--db", help="the DuckDB file", metavar="FILE")] = Path(
+        "planner.duckdb"
+    ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print one JSON document and nothing else")
+    ] = False,
+) -> None:
+    """Price a stored run anew and store it as a run of its own; nothing is simulated."""
+    from planner import commands, tables_text
+
+    try:
+        document = commands.recost(db, run, settings or [])
+    except PlanError as error:
+        for fault in error.faults:
+            typer.echo(f"error: {fault}", err=True)
+        raise typer.Exit(error.exit_code) from error
+    if as_json:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+    else:
+        typer.echo(tables_text.run_text(document))
+    raise typer.Exit(0 if document["front"] else NOTHING_FEASIBLE)
+
+
+def register(app: typer.Typer) -> None:
+    """Add `recost` to the application."""
+    app.command()(recost)

@@ -1,0 +1,157 @@
+"""A stored run priced anew: the front of a fresh run, without simulating."""
+
+import numpy as np
+import pytest
+from small import DENSE, planner, study_of
+
+from planner.archive import Archive
+from planner.commands import explain
+from planner.costing import cost_plans, front_columns, front_hash
+from planner.engine import catalogue_names, prepare
+from planner.recost import recost, repriced
+from planner.run import joined, run_start, run_study
+from planner.search.sweep import sweep
+from planner.study_set import with_settings
+from simkernel.errors import BadStudy, MissingFact, UnknownName
+
+OF_ONE_RUN = {"run", "parent", "seconds", "evaluated_per_s_per_core", "notes"}
+"""Keys in which a run priced anew may differ from a fresh one."""
+
+COSTINGS = {
+    "price": ["costing.price_usd.H100-SXM=25000"],
+    "two_prices": ["costing.price_usd.H100-SXM=15000", "costing.price_usd.A100-80GB-SXM=40000"],
+    "tariff": ["costing.usd_per_kwh=0.31", "costing.demand_usd_per_kw_month=12"],
+    "interest": ["costing.wacc_frac=0.0", "costing.life_years=3"],
+    "sites": ["costing.site=se,jp-tokyo"],
+    "carbon": ["costing.carbon_usd_per_t=190", "costing.embodied=act"],
+    "marginal": ["costing.carbon=location_marginal", "costing.site=us-tx,us-va"],
+    "rented": ["costing.acquire=on_demand"],
+    "use": ["costing.utilisation_frac=0.4", "costing.maintenance_frac=0.1"],
+    "building": ["costing.pue=1.05", "costing.residual_frac=0"],
+    "cap": ["limits.kgco2e=200000", "limits.usd=9e6"],
+    "objectives": ["objectives.minimise=usd_per_mtoken,peak_facility_mw,embodied_kgco2e"],
+    "bands": ["objectives.minimise=days_high,usd_high", "limits.usd_high=2e7"],
+    "tighter": ["limits.days=60", "limits.devices=32"],
+}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A database with the small study swept once."""
+    archive = Archive(tmp_path_factory.mktemp("stored") / "planner.duckdb")
+    run_study(prepare(study_of(DENSE)), archive, workers=1)
+    return archive
+
+
+def sets(settings):
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def fresh(settings):
+    """The study with some settings, swept and costed from the beginning."""
+    engine = prepare(with_settings(study_of(DENSE), settings, catalogue_names()))
+    plans = joined([r.front for r in sweep(engine, 1, lambda: False) if r.front])
+    order = np.argsort(plans["key"], kind="stable")
+    return cost_plans(engine.study, engine.catalog, {n: c[order] for n, c in plans.items()})
+
+
+@pytest.mark.parametrize("settings", COSTINGS.values(), ids=COSTINGS)
+def test_pricing_anew_is_sweeping_afresh(stored, settings):
+    """A price moved on a stored run would give another front than the same study run again."""
+    again, wanted = repriced(stored, "1", settings), fresh(settings)
+    ours, theirs = front_columns(again.study, again.costed), front_columns(again.study, wanted)
+    assert list(theirs) == list(ours)
+    assert len(ours["plan"]) > 0
+    for name, column in theirs.items():
+        np.testing.assert_array_equal(ours[name], column, err_msg=name)
+    assert again.costed.rejected == wanted.rejected
+    assert front_hash(again.study, ours) == front_hash(again.study, theirs)
+
+
+def test_the_command_gives_the_document_of_a_fresh_run(stored, tmp_path):
+    """A script could not tell what was priced anew from what was run, or not read it at all."""
+    settings = sets([*COSTINGS["price"], *COSTINGS["cap"]])
+    study = tmp_path / "small.toml"
+    study.write_text(DENSE)
+    again = planner("recost", "1", *settings, "--db", stored.path, "--json")
+    database = ("--db", tmp_path / "fresh.duckdb")
+    anew = planner("run", study, *settings, *database, "--workers", 1, "--json")
+    assert again.code == anew.code == 0
+    ours, theirs = again.document, anew.document
+    assert ours["parent"].startswith("r0001-")
+    assert ours["parent"] != ours["run"]
+    assert set(ours) == {*theirs, "parent"}
+    for key in set(theirs) - OF_ONE_RUN:
+        assert ours[key] == theirs[key], key
+
+
+def test_show_explain_diff_and_another_price_work_on_a_priced_run(stored):
+    """What was priced anew could be looked at once and never again."""
+    first = recost(stored, "1", ["costing.usd_per_kwh=0.5"])
+    second = recost(stored, first.run, ["costing.wacc_frac=0.2"])
+    both = repriced(stored, "1", ["costing.usd_per_kwh=0.5", "costing.wacc_frac=0.2"])
+    np.testing.assert_array_equal(
+        second.front["usd"], front_columns(both.study, both.costed)["usd"]
+    )
+    assert stored.run(second.run).start.parent == first.run
+    shown = planner("show", second.run, "--db", stored.path).out
+    assert f"of run {first.run} priced anew in" in shown
+    why = explain(stored.path, second.run, "1")
+    assert why["metrics"]["usd"] == pytest.approx(second.front["usd"][0], rel=1e-12)
+    changed = planner("diff", "1", first.run, "--db", stored.path, "--json").document
+    assert "costing.usd_per_kwh" in str(changed["study"])
+
+
+def test_the_stored_run_is_left_as_it_was(stored):
+    """Asking what if would change what is."""
+    before = stored.front("1")
+    recost(stored, "1", ["costing.price_usd.H100-SXM=1"])
+    after = stored.front("1")
+    for name, column in before.items():
+        np.testing.assert_array_equal(column, after[name])
+
+
+def test_nothing_feasible_names_the_limit_and_the_nearest_plans(stored):
+    """A budget nobody can keep would give an empty answer without a reason."""
+    answer = planner("recost", "1", "--set", "limits.usd=1", "--db", stored.path, "--json")
+    assert answer.code == 1
+    assert answer.document["rejected"]["usd"] == answer.document["physical_front"] * 3
+    assert answer.document["nearest"]["plans"][0]["binding"] == "usd"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["tp=4", "pin.goodput_frac=0.5"], ("axes.tensor_parallel", "pin.goodput_frac")),
+        (["workload.main.tokens=2e12"], ("workload.main", "planner run")),
+        (["limits.days=120"], ("limits.days was 90", "tighter")),
+        (["limits.mfu_frac=0.3"], ("limits.mfu_frac", "swept without it")),
+        (["objectives.maximise=mfu_frac"], ("best plans in mfu_frac", "planner run")),
+        (["limits.headroom_bytes_low=1e9"], ("best plans in headroom_bytes",)),
+        (["costing.usd_per_khw=1"], ("usd_per_kwh",)),
+        (["costing.wacc_frac=8"], ("wacc_frac",)),
+    ],
+)
+def test_what_needs_a_simulation_or_is_no_key_is_refused(stored, settings, said):
+    """A front that lacks plans would be sold as the front."""
+    with pytest.raises(BadStudy) as caught:
+        repriced(stored, "1", settings)
+    for words in said:
+        assert words in str(caught.value)
+
+
+def test_a_run_that_is_not_there_or_lacks_a_fact_says_so(stored):
+    """Exit codes 2 and 3 would be mixed up."""
+    with pytest.raises(UnknownName):
+        repriced(stored, "77", ())
+    with pytest.raises(MissingFact, match="market"):
+        repriced(stored, "1", ["costing.carbon=market"])
+
+
+def test_a_run_without_a_whole_front_is_refused(tmp_path):
+    """Half a sweep would be priced as the whole of it."""
+    archive = Archive(tmp_path / "planner.duckdb")
+    engine = prepare(study_of(DENSE))
+    run = archive.begin_run(run_start(engine.study, engine.catalog))
+    with pytest.raises(BadStudy, match="not ended well"):
+        repriced(archive, run, ())
