@@ -117,18 +117,39 @@ def expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
 def distinct_domains(domains: Column, kind: LayerKind) -> Column:
     """Scale-up domains one token's experts lie in, when they lie over `domains` of them.
 
-    With node-limited routing (g of G groups) the domains that remain come first:
-    D = x (1 - (1 - 1/x)^K), x the domains left; a Monte Carlo of DeepSeek-V3 differs by 3%.
+    Parameters
+    ----------
+    domains : (n,) that the expert group touches
+
+    Notes
+    -----
+    Evenly random routing: K of E experts drawn without putting back hit D = x (1 - P) of x
+    domains, P the chance that none of the E/x experts of a domain is drawn. With node-limited
+    routing (g of G groups) only the experts and domains of g groups are drawn from. A router that
+    picks its groups by their best experts hits up to a tenth more domains.
+
+    References
+    ----------
+    Hypergeometric; DeepSeek-V3 report, section 3.2.2, for the limit on groups.
     """
     groups, used = kind.expert_groups, kind.expert_groups_used
+    drawn_from = kind.experts * used / groups
+    left = np.maximum(np.where(domains >= groups, domains * used / groups, domains), 1.0)
+    per_domain = drawn_from / left
+    missed = np.ones_like(left)
+    for i in range(kind.top_k):
+        missed = missed * np.clip((drawn_from - per_domain - i) / (drawn_from - i), 0.0, 1.0)
+    hit = left * (1.0 - missed)
+    return np.where(domains < groups, hit * _groups_near(domains, groups, used), hit)
+
+
+def _groups_near(domains: Column, groups: int, used: int) -> Column:
+    """Share of fewer domains than groups that hold any of the g groups drawn of G."""
     per_domain = np.maximum(groups / domains, 1.0)
     missed = np.ones_like(per_domain)
-    for i in range(used):
+    for i in range(used if used < groups else 0):
         missed = missed * np.clip((groups - per_domain - i) / (groups - i), 0.0, 1.0)
-    few = domains * (1.0 - missed)
-    left = np.where(domains >= groups, domains * used / groups, few) if used < groups else domains
-    left = np.maximum(left, 1.0)
-    return left * (1.0 - (1.0 - 1.0 / left) ** kind.top_k)
+    return 1.0 - missed if used < groups else np.ones_like(per_domain)
 
 
 def _gathers(kind: LayerKind) -> int:
