@@ -38,19 +38,21 @@ dyas = 60
 SLOWLY = """
 import sys, time
 import planner.run as run
-run.FLUSH_S = 0.05
 whole = run.sweep
 def slowly(*words):
     for result in whole(*words):
         yield result
         print("bill", result.index, file=sys.stderr, flush=True)
-        time.sleep(0.1)
+        time.sleep(0.02)
 run.sweep = slowly
 """
 """A sweep that can be caught in the middle: it says each bill, then waits."""
 
-MANY = with_lines(DENSE, devices="devices = [8, 16, 32, 64, 128, 256]", days="days = 9000")
-"""Twelve bills."""
+AND_FLUSHED = f"{SLOWLY}run.FLUSH_S = 0.0\n"
+"""The same, with every bill written at once."""
+
+MANY = with_lines(DENSE, devices="devices = { from = 8, to = 512, step = 8 }", days="days = 9000")
+"""128 bills: many more than wait their turn at once."""
 
 
 def seen(process, words):
@@ -309,7 +311,9 @@ def test_an_interrupt_keeps_what_is_done(tmp_path):
 def test_a_stop_from_another_process_ends_the_run(tmp_path):
     """A run on another screen could only be killed."""
     (tmp_path / "x.toml").write_text(MANY)
-    process = planner_process(tmp_path, "run", "x.toml", "--workers", 1, "--json", before=SLOWLY)
+    process = planner_process(
+        tmp_path, "run", "x.toml", "--workers", 1, "--json", before=AND_FLUSHED
+    )
     seen(process, "bill 0")
     db = tmp_path / "planner.duckdb"
     answer = planner("stop", "last", "--db", db)
@@ -329,7 +333,7 @@ def test_a_stop_from_another_process_ends_the_run(tmp_path):
 def test_a_killed_run_is_told_and_its_file_opens(tmp_path):
     """A power cut would leave a run that looks alive for ever, or a file that does not open."""
     (tmp_path / "x.toml").write_text(MANY)
-    process = planner_process(tmp_path, "run", "x.toml", "--workers", 1, before=SLOWLY)
+    process = planner_process(tmp_path, "run", "x.toml", "--workers", 1, before=AND_FLUSHED)
     seen(process, "bill 2")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
