@@ -6,27 +6,26 @@ here. Re-costing a stored run calls the same function with another [costing] tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from costdata.bill import EmbodiedFactors, PlanRun, Prices, missing_price, plan_costs
+from costdata.bill import PlanCosts, PlanRun, missing_price, plan_costs
 from costdata.catalog import Catalog
-from costdata.hardware_bill import HardwareBill
 from costdata.quotes import site_terms
-from costdata.terms import CostingTerms, refuse_bad_terms, yearly_shares
+from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_shares
 from planner.archive_columns import ledger_columns
 from planner.bands import with_bands
 from planner.evaluate import Limit
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated, rounded_hash
-from planner.purchase import rows_of
-from planner.quoted import names_in, quotes_of
+from planner.purchase import coded, rows_of
+from planner.quoted import Quotes, names_in, quotes_of
 from planner.study import Study
 from planner.study_parts import Costing
-from simkernel.columns import Floats, Masks
+from simkernel.columns import Codes, Floats, Masks
 from simkernel.errors import MissingFact
 from simkernel.ledger import Ledger
 
@@ -84,6 +83,89 @@ class Costed:
         return self.excess.max(axis=0, initial=0.0)
 
 
+@dataclass(frozen=True)
+class Desk:
+    """All that the plans of a study are priced with, looked up once.
+
+    Parameters
+    ----------
+    terms, shares : of every site, (s,)
+    quotes : of every chip, (k,)
+    chip_unverified, site_unverified : facts that nobody checked, (k,) and (s,)
+    unverified : those of the planning figures
+    """
+
+    study: Study
+    terms: CostingTerms
+    shares: YearlyShares
+    quotes: Quotes
+    chip_unverified: Floats
+    site_unverified: Floats
+    unverified: float
+
+
+@dataclass(frozen=True)
+class PricedRows:
+    """Plans at sites before anything is compared; (m,), plans first, sites within a plan.
+
+    `plan_rows` and `site_rows` say where each row comes from; plans nobody sells are not among
+    them.
+    """
+
+    plan_rows: Codes
+    site_rows: Codes
+    costs: PlanCosts
+    unverified_facts: Floats
+
+
+def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
+    """The desk of a study for some chips.
+
+    Raises
+    ------
+    MissingFact : a term of a site is not known and not given
+    BadStudy : a term that cannot mean anything
+    """
+    terms = terms_of(study.costing, catalog)
+    sites = study.costing.site
+    return Desk(
+        study=study,
+        terms=terms,
+        shares=yearly_shares(terms),
+        quotes=quotes_of(study.costing, catalog, chips),
+        chip_unverified=np.array([_count(catalog.facts_for(name)) for name in chips]),
+        site_unverified=np.array([_count(catalog.facts_for_site(name)) for name in sites]),
+        unverified=_count(catalog.planning_facts()),
+    )
+
+
+def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
+    """Cost, carbon and water of every plan at every site.
+
+    Parameters
+    ----------
+    plans : as for `cost_plans`, chips of the desk
+    """
+    rows = rows_of(desk.quotes.shelf, plans)
+    bill, quoted, made = desk.quotes.of(rows)
+    lacking = missing_price(quoted, desk.terms.take(np.zeros(1, np.int64)))
+    priced = np.flatnonzero(~np.any(np.stack(list(lacking.values())), axis=0))
+    sites = len(desk.terms)
+    plan_rows = np.repeat(priced, sites)
+    site_rows = np.tile(np.arange(sites), len(priced))
+    costs = plan_costs(
+        bill.take(plan_rows),
+        _run(desk.study, plans, plan_rows),
+        quoted.take(plan_rows),
+        made.take(plan_rows),
+        desk.terms.take(site_rows),
+        desk.shares.take(site_rows),
+        desk.study.costing.carbon,
+    )
+    facts = desk.chip_unverified[rows.accelerator[plan_rows]] + desk.site_unverified[site_rows]
+    return PricedRows(plan_rows, site_rows, costs, facts + desk.unverified)
+
+
 def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
     """Cost, carbon and water of every plan at every site, and the front among them.
 
@@ -96,42 +178,35 @@ def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Cost
     MissingFact : a term of a site is not known and not given
     BadStudy : a term that cannot mean anything
     """
-    sites = study.costing.site
-    plan_rows = np.repeat(np.arange(len(plans["devices"])), len(sites))
-    site_rows = np.tile(np.arange(len(sites)), len(plans["devices"]))
-    rows = {name: np.asarray(column)[plan_rows] for name, column in plans.items()}
-    terms_table = terms_of(study.costing, catalog)
-    bill, quoted, made = _quoted(study.costing, catalog, rows)
-    lacking = missing_price(quoted, terms_table.take(site_rows))
-    is_priced = ~np.any(np.stack(list(lacking.values())), axis=0)
-    kept = np.flatnonzero(is_priced)
-    rejected = {"missing_fact": int((~is_priced).sum())}
-    rows = {name: column[kept] for name, column in rows.items()}
-    costs = plan_costs(
-        bill.take(kept),
-        _run(study, rows),
-        quoted.take(kept),
-        made.take(kept),
-        terms_table.take(site_rows[kept]),
-        yearly_shares(terms_table).take(site_rows[kept]),
-        study.costing.carbon,
-    )
-    sites_of = np.array(sites, dtype=object)[site_rows[kept]]
-    acquire = np.full(len(kept), study.costing.acquire, dtype=object)
-    columns = {**rows, **costs.columns, "site": sites_of, "acquire": acquire}
-    columns["unverified_facts"] = _unverified(catalog, columns)
+    rows = price_rows(desk_of(study, catalog, names_in(plans)), plans)
+    columns = {name: np.asarray(column)[rows.plan_rows] for name, column in plans.items()}
+    columns |= rows.costs.columns
+    columns["site"] = np.array(study.costing.site, dtype=object)[rows.site_rows]
+    columns["acquire"] = np.full(len(rows.site_rows), study.costing.acquire, dtype=object)
+    columns["unverified_facts"] = rows.unverified_facts
     columns = with_bands(study.kind, columns)
     limits = limits_on(study, columns)
-    is_allowed = np.ones(len(kept), dtype=bool)
+    is_allowed, rejected = judged(study, columns, limits)
+    rejected["missing_fact"] += len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
+    ledgers = {ledger.name: ledger for ledger in rows.costs.ledgers()}
+    front = front_of(study, columns, is_allowed)
+    return Costed(columns, ledgers, front, limits, rejected, dict(rows.costs.reasons))
+
+
+def judged(
+    study: Study, columns: Mapping[str, Any], limits: Mapping[str, Limit]
+) -> tuple[Masks, dict[str, int]]:
+    """Rows that keep every limit and have every objective, and how many each reason removed."""
+    rejected: dict[str, int] = {}
+    is_allowed = np.ones(len(columns["devices"]), dtype=bool)
     for name, limit in limits.items():
         broken = ~(limit.excess <= 0)
         if is_costed(name):
             rejected[name] = int(broken.sum())
         is_allowed &= ~broken
-    rejected["missing_fact"] += int((is_allowed & ~_is_known(study, columns)).sum())
-    ledgers = {ledger.name: ledger for ledger in costs.ledgers()}
-    front = front_of(study, columns, is_allowed)
-    return Costed(columns, ledgers, front, limits, rejected, dict(costs.reasons))
+    is_known = _is_known(study, columns)
+    rejected["missing_fact"] = int((is_allowed & ~is_known).sum())
+    return is_allowed & is_known, rejected
 
 
 def is_costed(name: str) -> bool:
@@ -223,6 +298,15 @@ def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
     return terms
 
 
+def unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
+    """How many facts each row rests on that nobody has checked in their source; (m,)."""
+    found = np.full(len(columns["site"]), _count(catalog.planning_facts()))
+    for key, facts in (("accelerator", catalog.facts_for), ("site", catalog.facts_for_site)):
+        names, code = coded(columns[key])
+        found += np.array([_count(facts(name)) for name in names])[code]
+    return found
+
+
 def _is_known(study: Study, columns: Mapping[str, Any]) -> Masks:
     """Rows of which every objective is a number."""
     wanted = (*study.objectives.minimise, *study.objectives.maximise)
@@ -230,30 +314,13 @@ def _is_known(study: Study, columns: Mapping[str, Any]) -> Masks:
     return np.asarray(np.isfinite(values).all(axis=0))
 
 
-def _quoted(
-    costing: Costing, catalog: Catalog, plans: Mapping[str, Any]
-) -> tuple[HardwareBill, Prices, EmbodiedFactors]:
-    """Counts, prices and carbon of making of every row."""
-    quotes = quotes_of(costing, catalog, names_in(plans))
-    return quotes.of(rows_of(quotes.shelf, plans))
-
-
-def _run(study: Study, rows: Mapping[str, Any]) -> PlanRun:
+def _run(study: Study, plans: Mapping[str, Any], rows: Codes) -> PlanRun:
     return PlanRun(
-        it_mean_w=rows["it_mean_w"],
-        it_peak_w=rows["it_peak_w"],
-        hours=rows["days"] * HOURS_PER_DAY,
-        tokens=np.full(len(rows["days"]), study.training.tokens),
+        it_mean_w=np.asarray(plans["it_mean_w"])[rows],
+        it_peak_w=np.asarray(plans["it_peak_w"])[rows],
+        hours=np.asarray(plans["days"])[rows] * HOURS_PER_DAY,
+        tokens=np.full(len(rows), study.training.tokens),
     )
-
-
-def _unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
-    """Facts each row rests on that nobody has checked in their source; (m,)."""
-    names = [np.asarray(columns[key], dtype=str) for key in ("accelerator", "site")]
-    chips = {name: _count(catalog.facts_for(name)) for name in np.unique(names[0])}
-    sites = {name: _count(catalog.facts_for_site(name)) for name in np.unique(names[1])}
-    always = _count(catalog.planning_facts())
-    return np.array([always + chips[a] + sites[s] for a, s in zip(*names, strict=True)])
 
 
 def _plain(value: Any) -> Any:

@@ -91,14 +91,28 @@ def shelf_of(catalog: Catalog, names: Sequence[str]) -> Shelf:
 
 def rows_of(shelf: Shelf, plans: Mapping[str, Any]) -> Rows:
     """Plans by column name as rows to buy."""
-    index = {name: i for i, name in enumerate(shelf.names)}
+    names, code = coded(plans["accelerator"])
+    shelved = np.array([shelf.names.index(name) for name in names], dtype=np.int64)
     return Rows(
-        accelerator=np.array([index[str(name)] for name in plans["accelerator"]], dtype=np.int64),
+        accelerator=shelved[code],
         devices=plans["devices"],
         supernode_devices=plans["supernode_devices"],
         used_per_domain=plans["used_per_domain"],
         oversubscription=np.asarray(plans["oversubscription"], float),
     )
+
+
+def coded(names: Any) -> tuple[list[str], Codes]:
+    """A column of words as its distinct words and the place of each row's word among them.
+
+    Fast where equal words stand together, as plans of one bill do.
+    """
+    column = np.asarray(names)
+    if not len(column):
+        return [], np.zeros(0, dtype=np.int64)
+    starts = np.flatnonzero(np.concatenate([[True], column[1:] != column[:-1]]))
+    words, code = np.unique(column[starts].astype(str), return_inverse=True)
+    return words.tolist(), np.repeat(code, np.diff(starts, append=len(column)))
 
 
 def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:

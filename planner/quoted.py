@@ -16,7 +16,7 @@ from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
 from costdata.quotes import ChipPrices, chip_prices, embodied_factors, prices, stacked
-from planner.purchase import Rows, Shelf, bill_of, shelf_of
+from planner.purchase import Rows, Shelf, bill_of, coded, shelf_of
 from planner.study_parts import Costing
 from simkernel.columns import Floats, Masks
 
@@ -77,7 +77,7 @@ def quotes_of(costing: Costing, catalog: Catalog, names: Sequence[str]) -> Quote
 
 def names_in(plans: Mapping[str, Any]) -> list[str]:
     """Chips among some plans, each once."""
-    return [str(name) for name in np.unique(np.asarray(plans["accelerator"], dtype=str))]
+    return coded(plans["accelerator"])[0]
 
 
 def _all_in_usd(costing: Costing, shelf: Shelf) -> Floats:
