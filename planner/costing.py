@@ -7,7 +7,7 @@ here. Re-costing a stored run calls the same function with another [costing] tab
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class Costed:
     rejected : limit to rows it removed; "missing_fact" for plans nobody sells, or of which an
         objective is not known
     reasons : why a metric is NULL where it is
+    chips : those of the plans that can be had on the study's terms
     """
 
     columns: dict[str, Any]
@@ -69,18 +70,34 @@ class Costed:
     limits: dict[str, Limit]
     rejected: dict[str, int]
     reasons: dict[str, str]
+    chips: tuple[str, ...] = ()
 
     @property
     def excess(self) -> Floats:
         """How far each limit is exceeded, 1 = 100% over, without bound if not known; (k, m)."""
-        none = np.zeros((0, len(self.is_front)))
-        over = [np.nan_to_num(limit.excess, nan=np.inf) for limit in self.limits.values()]
-        return np.stack(over) if over else none
+        return excess_of(self.limits, len(self.is_front))
 
     @property
     def worst_excess(self) -> Floats:
         """Of the limit that is exceeded most, 0 where none is; (m,)."""
-        return self.excess.max(axis=0, initial=0.0)
+        return worst_excess(self.limits, len(self.is_front))
+
+    def take(self, rows: Codes, is_front: Masks, rejected: dict[str, int]) -> Costed:
+        """Some rows, of which others have said what is on the front and what was removed."""
+        columns = {name: np.asarray(column)[rows] for name, column in self.columns.items()}
+        ledgers = {name: ledger.take(rows) for name, ledger in self.ledgers.items()}
+        limits = {
+            name: replace(limit, have=limit.have[rows], need=limit.need[rows])
+            for name, limit in self.limits.items()
+        }
+        return replace(
+            self,
+            columns=columns,
+            ledgers=ledgers,
+            is_front=is_front,
+            limits=limits,
+            rejected=rejected,
+        )
 
 
 @dataclass(frozen=True)
@@ -102,6 +119,15 @@ class Desk:
     chip_unverified: Floats
     site_unverified: Floats
     unverified: float
+
+    @property
+    def chips(self) -> tuple[str, ...]:
+        """Those that can be had on the study's terms."""
+        chips = self.quotes.chips
+        is_bought = bool(self.terms.is_bought.all())
+        usd = chips.unit_usd if is_bought else chips.rent_usd_per_device_hour
+        names = self.quotes.shelf.names
+        return tuple(name for name, price in zip(names, usd, strict=True) if not np.isnan(price))
 
 
 @dataclass(frozen=True)
@@ -178,7 +204,8 @@ def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Cost
     MissingFact : a term of a site is not known and not given
     BadStudy : a term that cannot mean anything
     """
-    rows = price_rows(desk_of(study, catalog, names_in(plans)), plans)
+    desk = desk_of(study, catalog, names_in(plans))
+    rows = price_rows(desk, plans)
     columns = {name: np.asarray(column)[rows.plan_rows] for name, column in plans.items()}
     columns |= rows.costs.columns
     columns["site"] = np.array(study.costing.site, dtype=object)[rows.site_rows]
@@ -190,7 +217,8 @@ def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Cost
     rejected["missing_fact"] += len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
     ledgers = {ledger.name: ledger for ledger in rows.costs.ledgers()}
     front = front_of(study, columns, is_allowed)
-    return Costed(columns, ledgers, front, limits, rejected, dict(rows.costs.reasons))
+    reasons = dict(rows.costs.reasons)
+    return Costed(columns, ledgers, front, limits, rejected, reasons, desk.chips)
 
 
 def judged(
@@ -209,6 +237,24 @@ def judged(
     return is_allowed & is_known, rejected
 
 
+def excess_of(limits: Mapping[str, Limit], rows: int) -> Floats:
+    """How far each limit is exceeded, without bound if not known; (k, rows)."""
+    over = [np.nan_to_num(limit.excess, nan=np.inf) for limit in limits.values()]
+    return np.stack(over) if over else np.zeros((0, rows))
+
+
+def worst_excess(limits: Mapping[str, Limit], rows: int) -> Floats:
+    """Of the limit that is exceeded most, 0 where none is; (rows,)."""
+    return excess_of(limits, rows).max(axis=0, initial=0.0)
+
+
+def objectives_of(study: Study, columns: Mapping[str, Any]) -> Floats:
+    """What a front compares, all to be minimised; (m, k)."""
+    wanted = [np.asarray(columns[name], float) for name in study.objectives.minimise]
+    wanted += [-np.asarray(columns[name], float) for name in study.objectives.maximise]
+    return np.stack(wanted, axis=1)
+
+
 def is_costed(name: str) -> bool:
     """True for what the sweep does not know: money, carbon, the ends of bands."""
     return find_metric(name).stage == "costing" or name.endswith(("_low", "_high"))
@@ -220,9 +266,8 @@ def front_columns(study: Study, costed: Costed) -> dict[str, Any]:
         return {}
     table = {**costed.columns, **ledger_columns(costed.ledgers.values())}
     picked = np.flatnonzero(costed.is_front)
-    wanted = [np.asarray(table[name], float)[picked] for name in study.objectives.minimise]
-    wanted += [-np.asarray(table[name], float)[picked] for name in study.objectives.maximise]
-    picked = picked[np.lexsort(wanted[::-1])]
+    points = objectives_of(study, costed.columns)[picked]
+    picked = picked[np.lexsort(points.T[::-1])]
     return {name: np.asarray(column)[picked] for name, column in table.items()}
 
 
@@ -264,13 +309,11 @@ def limits_on(study: Study, columns: Mapping[str, Any]) -> dict[str, Limit]:
 
 def front_of(study: Study, columns: Mapping[str, Any], is_allowed: Masks) -> Masks:
     """Rows that no allowed row beats in the study's objectives."""
-    wanted = [np.asarray(columns[name], float) for name in study.objectives.minimise]
-    wanted += [-np.asarray(columns[name], float) for name in study.objectives.maximise]
+    points = objectives_of(study, columns)
     allowed = np.flatnonzero(is_allowed & _is_known(study, columns))
     mask = np.zeros(len(is_allowed), dtype=bool)
     if len(allowed):
-        points = np.stack(wanted, axis=1)[allowed]
-        mask[allowed[nondominated(points)]] = True
+        mask[allowed[nondominated(points[allowed])]] = True
     return mask
 
 
@@ -309,9 +352,7 @@ def unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
 
 def _is_known(study: Study, columns: Mapping[str, Any]) -> Masks:
     """Rows of which every objective is a number."""
-    wanted = (*study.objectives.minimise, *study.objectives.maximise)
-    values = np.stack([np.asarray(columns[name], float) for name in wanted])
-    return np.asarray(np.isfinite(values).all(axis=0))
+    return np.asarray(np.isfinite(objectives_of(study, columns)).all(axis=1))
 
 
 def _run(study: Study, plans: Mapping[str, Any], rows: Codes) -> PlanRun:

@@ -21,9 +21,9 @@ from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import SUMMARISED, RunRecord, RunSummary
 from planner.axes import AXES
+from planner.costed_front import cost_front
 from planner.costing import (
     Costed,
-    cost_plans,
     front_columns,
     front_hash,
     is_costed,
@@ -56,7 +56,7 @@ class Repriced:
     study : the parent's with the settings
     catalog : facts in force now
     plans : columns of the physical front, (n,)
-    costed : the plans at the sites of the study; None where no plan was feasible
+    costed : the front, or the rows nearest to it; None where no plan was feasible
     seconds : from plans in memory to front [s]
     """
 
@@ -92,8 +92,8 @@ def recost(archive: Archive, run: str, settings: Sequence[str] = ()) -> Finished
     done = repriced(archive, run, settings)
     front = front_columns(done.study, done.costed) if done.costed else {}
     new = archive.begin_run(run_start(done.study, done.catalog, done.parent.run))
-    columns = done.costed.columns if done.costed else {}
-    archive.append_facts(new, facts_used(done.study, done.catalog, columns))
+    sold = {"accelerator": done.costed.chips} if done.costed else {}
+    archive.append_facts(new, facts_used(done.study, done.catalog, sold))
     if front:
         archive.append_front(new, front)
     summary = _summary(done, front)
@@ -114,7 +114,7 @@ def repriced(archive: Archive, run: str, settings: Sequence[str] = ()) -> Repric
     refuse_unknown_metrics(study)
     plans = still_on_front(before, study, physical_plans(archive, root.run))
     started = time.perf_counter()
-    costed = cost_plans(study, catalog, plans) if len(plans["plan"]) else None
+    costed = cost_front(study, catalog, plans) if len(plans["plan"]) else None
     seconds = time.perf_counter() - started
     return Repriced(parent, root, swept, study, catalog, plans, costed, seconds)
 

@@ -22,9 +22,9 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunStart, RunSummary
+from planner.costed_front import cost_front
 from planner.costing import (
     Costed,
-    cost_plans,
     front_columns,
     front_hash,
     least_over,
@@ -146,7 +146,8 @@ def _run(
     sweep_s = time.perf_counter() - started
     _flush(archive, run, unsaved)
     costed = _cost(engine, total)
-    facts = facts_used(engine.study, engine.catalog, costed.columns if costed else {})
+    sold = {"accelerator": costed.chips} if costed else {}
+    facts = facts_used(engine.study, engine.catalog, sold)
     archive.append_facts(run, facts)
     front = front_columns(engine.study, costed) if costed else {}
     summary = _summary(engine, total, costed, front, started, sweep_s)
@@ -206,7 +207,7 @@ def _cost(engine: Engine, total: Total) -> Costed | None:
     plans = joined(total.fronts)
     order = np.argsort(plans["key"], kind="stable")
     plans = {name: column[order] for name, column in plans.items()}
-    costed = cost_plans(engine.study, engine.catalog, plans)
+    costed = cost_front(engine.study, engine.catalog, plans)
     total.rejected.update(costed.rejected)
     return costed
 

@@ -1,0 +1,133 @@
+"""The front among plans at sites, in blocks that stay in a processor's cache.
+
+Equal to costing every row and comparing all of them, but only what is compared is computed for
+every row; the columns and ledgers that a person reads are made for the rows that remain.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from costdata.catalog import Catalog
+from planner.bands import with_bands
+from planner.costing import (
+    NEAREST_ROWS,
+    Costed,
+    Desk,
+    cost_plans,
+    desk_of,
+    judged,
+    limits_on,
+    objectives_of,
+    price_rows,
+    worst_excess,
+)
+from planner.metrics import find_metric
+from planner.pareto import nondominated
+from planner.quoted import names_in
+from planner.study import Study
+from simkernel.columns import Codes, Floats
+
+BLOCK_ROWS = 16384
+"""Measured: hundred columns of a block fit in a second-level cache; fewer rows cost more calls."""
+
+NEEDED = ("devices", "supernode_devices", "used_per_domain", "oversubscription", "accelerator",
+          "days", "it_mean_w", "it_peak_w")  # fmt: skip
+"""Columns of a plan that its price follows from."""
+
+
+@dataclass
+class _Found:
+    """What the blocks so far came to; a row is plan x sites + site."""
+
+    rejected: Counter[str] = field(default_factory=Counter)
+    rows: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    points: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    nearest: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    nearest_over: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+def cost_front(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
+    """The rows of `cost_plans` that are on the front; where there is none, those nearest to it.
+
+    Parameters
+    ----------
+    plans : as for `cost_plans`; (n,)
+
+    Raises
+    ------
+    MissingFact, BadStudy : as `cost_plans`
+    """
+    desk = desk_of(study, catalog, names_in(plans))
+    sites = len(study.costing.site)
+    found = _Found()
+    step = max(BLOCK_ROWS // sites, 1)
+    used = {name: np.asarray(plans[name]) for name in _used(study, plans)}
+    for start in range(0, len(plans["devices"]), step):
+        block = {name: column[start : start + step] for name, column in used.items()}
+        _add_block(desk, found, start * sites, block)
+    rows = np.sort(found.rows if len(found.rows) else found.nearest)
+    few = np.unique(rows // sites)
+    picked = {name: np.asarray(column)[few] for name, column in plans.items()}
+    whole = cost_plans(study, catalog, picked)
+    at = np.searchsorted(few, rows // sites) * sites + rows % sites
+    is_front = np.full(len(rows), len(found.rows) > 0)
+    return replace(whole.take(at, is_front, dict(found.rejected)), chips=desk.chips)
+
+
+def _used(study: Study, plans: Mapping[str, Any]) -> list[str]:
+    """Columns of the plans that prices, limits or objectives are made of."""
+    owners = [find_metric(name).name for name in _compared(study)]
+    if "headroom_bytes" in owners:
+        owners.append("resident_bytes")
+    return [name for name in dict.fromkeys([*NEEDED, *owners]) if name in plans]
+
+
+def _compared(study: Study) -> tuple[str, ...]:
+    wanted = study.objectives
+    return (*study.limits, *wanted.minimise, *wanted.maximise)
+
+
+def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) -> None:
+    """Price a block, count what each limit removes, and let its best rows meet the front."""
+    study, sites = desk.study, len(desk.terms)
+    priced = price_rows(desk, block)
+    columns = {name: column[priced.plan_rows] for name, column in block.items()}
+    columns |= {**priced.costs.columns, "unverified_facts": priced.unverified_facts}
+    owners = {find_metric(name).name for name in _compared(study)} | {"resident_bytes", "devices"}
+    columns = with_bands(study.kind, {n: c for n, c in columns.items() if n in owners})
+    limits = limits_on(study, columns)
+    is_allowed, rejected = judged(study, columns, limits)
+    found.rejected.update(rejected)
+    found.rejected["missing_fact"] += len(block["devices"]) * sites - len(is_allowed)
+    rows = first + priced.plan_rows * sites + priced.site_rows
+    allowed = np.flatnonzero(is_allowed)
+    if len(allowed):
+        _meet(found, rows[allowed], objectives_of(study, columns)[allowed])
+    elif not len(found.rows):
+        _remember(found, rows, worst_excess(limits, len(rows)))
+
+
+def _meet(found: _Found, rows: Codes, points: Floats) -> None:
+    """What stays of the front and of new rows; the first of equals stays."""
+    best = nondominated(points)
+    rows, points = rows[best], points[best]
+    if len(found.rows):
+        rows = np.concatenate([found.rows, rows])
+        points = np.concatenate([found.points, points])
+        stays = nondominated(points)
+        rows, points = rows[stays], points[stays]
+    found.rows, found.points = rows, points
+
+
+def _remember(found: _Found, rows: Codes, over: Floats) -> None:
+    """The rows that exceed a limit least, until one is feasible."""
+    rows = np.concatenate([found.nearest, rows])
+    over = np.concatenate([found.nearest_over, over])
+    best = np.argsort(over, kind="stable")[:NEAREST_ROWS]
+    found.nearest, found.nearest_over = rows[best], over[best]
