@@ -19,7 +19,7 @@ from planner.costing import (
     NEAREST_ROWS,
     Costed,
     Desk,
-    cost_plans,
+    cost_at,
     desk_of,
     judged,
     limits_on,
@@ -74,7 +74,7 @@ def cost_front(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Cost
     rows = np.sort(found.rows if len(found.rows) else found.nearest)
     few = np.unique(rows // sites)
     picked = {name: np.asarray(column)[few] for name, column in plans.items()}
-    whole = cost_plans(study, catalog, picked)
+    whole = cost_at(desk, picked)
     at = np.searchsorted(few, rows // sites) * sites + rows % sites
     is_front = np.full(len(rows), len(found.rows) > 0)
     return replace(whole.take(at, is_front, dict(found.rejected)), chips=desk.chips)

@@ -204,8 +204,12 @@ def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Cost
     MissingFact : a term of a site is not known and not given
     BadStudy : a term that cannot mean anything
     """
-    desk = desk_of(study, catalog, names_in(plans))
-    rows = price_rows(desk, plans)
+    return cost_at(desk_of(study, catalog, names_in(plans)), plans)
+
+
+def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
+    """The same of plans on chips that the desk has quotes for; there may be no plan."""
+    study, rows = desk.study, price_rows(desk, plans)
     columns = {name: np.asarray(column)[rows.plan_rows] for name, column in plans.items()}
     columns |= rows.costs.columns
     columns["site"] = np.array(study.costing.site, dtype=object)[rows.site_rows]
