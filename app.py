@@ -10,7 +10,13 @@ from simkernel.errors import PlanError
 
 # File, question and address of each page, in reading order. (A string below a name, as elsewhere
 # in the house, would be printed on the page by Streamlit.)
-PAGES = (("planner/pages/front.py", "Which plans are worth having?", "front"),)
+PAGES = (
+    ("planner/pages/front.py", "Which plans are worth having?", "front"),
+    ("planner/pages/why.py", "Why is this plan what it is?", "why"),
+    ("planner/pages/what_if.py", "What if prices change?", "what-if"),
+    ("planner/pages/removed.py", "What did the limits remove?", "removed"),
+    ("planner/pages/assumptions.py", "What do the figures rest on?", "assumptions"),
+)
 
 
 def main() -> None:

@@ -8,18 +8,28 @@ from typing import Any
 
 import altair as alt
 
+from planner.pages.figures import figure
+
 OKABE_ITO = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442",
 )  # fmt: skip
-"""Colours that colour-blind readers can tell apart: Okabe and Ito, jfly.uni-koeln.de/color."""
+"""Colours that colour-blind readers can tell apart: Okabe and Ito, jfly.uni-koeln.de/color.
+
+Yellow, pale on white, comes last.
+"""
 
 SELECTION = "plan"
 """Name of the selection that a click makes; its one field is the id."""
 
+CHOSEN = "#D00000"
 FRONT_PX = 460
 BAR_PX = 24
 MOST_SHAPES = 6
 LABEL_PX = 260
+AXIS_PX = 50
+TICKS = 6
+WORDS_FRAC = 1.15
+"""A chart of bars is this much longer than its longest bar."""
 
 Row = Mapping[str, Any]
 Chart = Any
@@ -28,10 +38,19 @@ Chart = Any
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a chart: the field of the rows, its title, linear or logarithmic."""
+    """One direction of a chart.
+
+    Parameters
+    ----------
+    field : of the rows, in multiples of `factor`
+    metric, title : what it is, by name and in words
+    is_log : logarithmic instead of linear
+    """
 
     field: str
+    metric: str
     title: str
+    factor: float = 1.0
     is_log: bool = False
 
     @property
@@ -40,21 +59,50 @@ class Axis:
         return alt.Scale(type="log", nice=False) if self.is_log else alt.Scale(zero=False)
 
 
-def pareto(rows: Sequence[Row], x: Axis, y: Axis, colour: str, shape: str, chosen: str) -> Chart:
+@dataclass(frozen=True)
+class Colour:
+    """What colours tell apart.
+
+    Parameters
+    ----------
+    field : of the rows
+    names : every name there may be, so that a name keeps its colour from chart to chart
+    shown : the names that the legend explains
+    """
+
+    field: str
+    names: Sequence[str]
+    shown: Sequence[str]
+
+
+def pareto(
+    rows: Sequence[Row],
+    axes: Sequence[Axis],
+    colour: Colour,
+    shape: str,
+    chosen: Row | None,
+    before: Sequence[Row] = (),
+) -> Chart:
     """The front as points, their bands as bars, the chosen plan in a ring with its name.
 
     Parameters
     ----------
+    chosen : the row in a ring, which need not be on the front
     rows : "id", the fields of the axes with _low and _high where a band is shown, what the tooltip
         tells ("tip_…"), and the fields of colour and shape
+    before : rows of another front, drawn as empty grey points
     """
-    shared = _chart(rows)
+    (x, y), shared = axes, _chart(rows)
     layers = [
+        _before(before, x, y),
         _bands(shared, rows, x, y, colour),
-        _ring(shared, x, y, chosen),
+        _ring(chosen, x, y),
         _points(shared, rows, x, y, colour, shape),
     ]
-    return alt.layer(*[layer for layer in layers if layer is not None]).properties(height=FRONT_PX)
+    drawn = alt.layer(*[layer for layer in layers if layer is not None])
+    words = f"◯ {chosen['id']}" if chosen else ""
+    name = alt.TitleParams(words, color=CHOSEN, fontSize=13, anchor="start")
+    return drawn.properties(height=FRONT_PX, title=name)
 
 
 def _chart(rows: Sequence[Row]) -> Chart:
@@ -62,14 +110,15 @@ def _chart(rows: Sequence[Row]) -> Chart:
 
 
 def _points(
-    shared: Chart, rows: Sequence[Row], x: Axis, y: Axis, colour: str, shape: str
+    shared: Chart, rows: Sequence[Row], x: Axis, y: Axis, colour: Colour, shape: str
 ) -> alt.Chart:
     click = alt.selection_point(name=SELECTION, fields=["id"], on="click", clear="dblclick")
     tips = [name for name in rows[0] if name.startswith("tip_")]
     points = shared.mark_point(filled=True, size=90, opacity=0.9, cursor="pointer").encode(
         x=_position(alt.X, x),
         y=_position(alt.Y, y),
-        color=_colour(rows, colour),
+        color=_colour(colour),
+        description="id:N",
         tooltip=[
             alt.Tooltip("id:N", title="plan @ site"),
             *(alt.Tooltip(f"{name}:N", title=name.removeprefix("tip_")) for name in tips),
@@ -80,10 +129,10 @@ def _points(
     return points.add_params(click)
 
 
-def _bands(shared: Chart, rows: Sequence[Row], x: Axis, y: Axis, colour: str) -> Chart | None:
+def _bands(shared: Chart, rows: Sequence[Row], x: Axis, y: Axis, colour: Colour) -> Chart | None:
     """Bars from the low to the high end of the 90% band, where there is one."""
     pale = shared.mark_rule(opacity=0.35, strokeWidth=1.5)
-    shade = _colour(rows, colour)
+    shade = _colour(colour)
     bars: list[Chart] = []
     if f"{x.field}_low" in rows[0]:
         low: Any = alt.X(f"{x.field}_low:Q", title=x.title, scale=x.scale)
@@ -94,28 +143,35 @@ def _bands(shared: Chart, rows: Sequence[Row], x: Axis, y: Axis, colour: str) ->
     return alt.layer(*bars) if bars else None
 
 
-def _ring(shared: Chart, x: Axis, y: Axis, chosen: str) -> Chart:
-    one = shared.transform_filter(alt.datum.id == chosen)
-    at = {"x": _position(alt.X, x), "y": _position(alt.Y, y)}
-    ring = one.mark_point(size=420, strokeWidth=2.5, filled=False, color="#D00000")
-    name = one.mark_text(dy=-19, fontWeight="bold", fontSize=12, color="#D00000")
-    return ring.encode(**at) + name.encode(text="id:N", **at)
+def _before(rows: Sequence[Row], x: Axis, y: Axis) -> Chart | None:
+    if not rows:
+        return None
+    grey = _chart(rows).mark_point(size=70, strokeWidth=1.5, color="#888888")
+    tip = alt.Tooltip("id:N", title="before")
+    return grey.encode(x=_position(alt.X, x), y=_position(alt.Y, y), tooltip=tip)
+
+
+def _ring(chosen: Row | None, x: Axis, y: Axis) -> Chart | None:
+    if chosen is None:
+        return None
+    ring = _chart([chosen]).mark_point(size=420, strokeWidth=2.5, filled=False, color=CHOSEN)
+    return ring.encode(x=_position(alt.X, x), y=_position(alt.Y, y))
 
 
 def _position(channel: Any, axis: Axis) -> Any:
     return channel(f"{axis.field}:Q", title=axis.title, scale=axis.scale)
 
 
-def _colour(rows: Sequence[Row], field: str) -> alt.Color:
+def _colour(colour: Colour) -> alt.Color:
     """One colour per name; more names than colours fall back on a palette of twenty."""
-    names = sorted({str(row[field]) for row in rows})
+    names = list(colour.names)
     few = len(names) <= len(OKABE_ITO)
     scale = alt.Scale(domain=names, range=list(OKABE_ITO[: len(names)]))
     return alt.Color(
-        f"{field}:N",
-        title=field,
+        f"{colour.field}:N",
+        title=colour.field,
         scale=scale if few else alt.Scale(domain=names, scheme="tableau20"),
-        legend=alt.Legend(orient="right", symbolLimit=45),
+        legend=alt.Legend(orient="right", symbolLimit=45, values=list(colour.shown)),
     )
 
 
@@ -129,11 +185,10 @@ def waterfall(terms: Mapping[str, float], unit: str) -> Chart:
     rows = stairs(terms)
     order = [row["term"] for row in rows]
     shared = _chart(rows)
-    names = alt.Axis(labelLimit=LABEL_PX, title=None, labelFontSize=12)
-    y = alt.Y("term:N", sort=order, axis=names)
+    y = alt.Y("term:N", sort=order, axis=_names())
     bars = shared.mark_bar(height=BAR_PX - 8).encode(
         y=y,
-        x=alt.X("from:Q", title=f"[{unit}]", scale=alt.Scale(zero=True)),
+        x=_from_zero("from", f"[{unit}]", [row["end"] for row in rows]),
         x2="to:Q",
         color=alt.Color(
             "kind:N",
@@ -149,7 +204,7 @@ def waterfall(terms: Mapping[str, float], unit: str) -> Chart:
     words = shared.mark_text(align="left", dx=5, fontSize=12).encode(
         y=y, x="end:Q", text="words:N"
     )
-    return (bars + words).properties(height=BAR_PX * len(rows) + 40)
+    return (bars + words).properties(height=BAR_PX * len(rows) + AXIS_PX)
 
 
 def stairs(terms: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -174,17 +229,104 @@ def _stair(name: str, kind: str, start: float, end: float, total: float) -> dict
         "end": max(start, end),
         "value": value,
         "share": share,
-        "words": f"{value:,.3g}" + (f" ({share:.0%})" if kind == "term" else ""),
+        "words": figure(value) + (f" ({_share(share)})" if kind == "term" else ""),
     }
 
 
-def bars(rows: Sequence[Row], name: str, count: str, colour: str) -> Chart:
-    """Counts as bars from zero, the largest first, with their numbers."""
+def _share(share: float) -> str:
+    return f"{share:.0%}" if abs(share) >= 0.01 else f"{share:.1%}"
+
+
+def bars(
+    rows: Sequence[Row], name: str, count: str, colour: str, shades: Mapping[str, str]
+) -> Chart:
+    """Counts as bars from zero, in the order of the rows, with their numbers.
+
+    Parameters
+    ----------
+    shades : value of `colour` to how it is drawn
+    """
     shared = _chart(rows)
-    y = alt.Y(f"{name}:N", sort="-x", axis=alt.Axis(labelLimit=LABEL_PX, title=None))
-    x = alt.X(f"{count}:Q", title=count, scale=alt.Scale(zero=True), axis=alt.Axis(tickMinStep=1))
-    drawn = shared.mark_bar(height=BAR_PX - 8).encode(y=y, x=x, color=_colour(rows, colour))
+    y = alt.Y(f"{name}:N", sort=[row[name] for row in rows], axis=_names())
+    x = _from_zero(count, count, [row[count] for row in rows])
+    drawn = shared.mark_bar(height=BAR_PX - 8).encode(y=y, x=x, color=_shaded(colour, shades))
     words = shared.mark_text(align="left", dx=5).encode(
         y=y, x=x, text=alt.Text(f"{count}:Q", format=",")
     )
-    return (drawn + words).properties(height=BAR_PX * len(rows) + 50)
+    return (drawn + words).properties(height=BAR_PX * len(rows) + AXIS_PX)
+
+
+def paired(rows: Sequence[Row], unit: str) -> Chart:
+    """Two bars for each term, before and after, from zero.
+
+    Parameters
+    ----------
+    rows : "term", "when" ("before" or "after") and "value" in `unit`
+    """
+    order = list(dict.fromkeys(row["term"] for row in rows))
+    y = alt.Y("term:N", sort=order, axis=_names())
+    offset = alt.YOffset("when:N", sort=["before", "after"])
+    shared = _chart(rows)
+    drawn = shared.mark_bar().encode(
+        y=y,
+        yOffset=offset,
+        x=_from_zero("value", f"[{unit}]", [row["value"] for row in rows]),
+        color=alt.Color(
+            "when:N",
+            title=None,
+            sort=["before", "after"],
+            scale=alt.Scale(domain=["before", "after"], range=["#999999", OKABE_ITO[0]]),
+            legend=alt.Legend(orient="top"),
+        ),
+        tooltip=["term:N", "when:N", alt.Tooltip("value:Q", format=",.4~g", title=unit)],
+    )
+    words = shared.mark_text(align="left", dx=4, fontSize=11).encode(
+        y=y, yOffset=offset, x="value:Q", text=alt.Text("value:Q", format=",.3~g")
+    )
+    return (drawn + words).properties(height=2 * BAR_PX * len(order) + 2 * AXIS_PX)
+
+
+def stacked(
+    rows: Sequence[Row], name: str, count: str, colour: str, shades: Mapping[str, str]
+) -> Chart:
+    """Counts in one bar per name, in the order of the rows, divided by a colour.
+
+    Parameters
+    ----------
+    shades : value of `colour` to how it is drawn
+    """
+    order = list(dict.fromkeys(row[name] for row in rows))
+    sums = {key: sum(row[count] for row in rows if row[name] == key) for key in order}
+    return (
+        _chart(rows)
+        .mark_bar(height=BAR_PX - 8)
+        .encode(
+            y=alt.Y(f"{name}:N", sort=order, axis=_names()),
+            x=_from_zero(count, count, [sums[row[name]] for row in rows]),
+            color=_shaded(colour, shades),
+            tooltip=[f"{name}:N", f"{colour}:N", f"{count}:Q"],
+        )
+        .properties(height=BAR_PX * len(order) + AXIS_PX)
+    )
+
+
+def _shaded(field: str, shades: Mapping[str, str]) -> alt.Color:
+    scale = alt.Scale(domain=list(shades), range=list(shades.values()))
+    return alt.Color(f"{field}:N", scale=scale, title=field)
+
+
+def _names() -> alt.Axis:
+    """Every name beside its bar."""
+    return alt.Axis(labelLimit=LABEL_PX, labelOverlap=False, labelFontSize=12, title=None)
+
+
+def _from_zero(field: str, title: str, ends: Sequence[float]) -> alt.X:
+    """A length: bars that do not start at zero mislead.
+
+    Parameters
+    ----------
+    ends : where the bars end; beyond the furthest is room for its words
+    """
+    most, least = max((*ends, 0.0)), min((*ends, 0.0))
+    scale = alt.Scale(domain=[least, (most or 1.0) * WORDS_FRAC], nice=False)
+    return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=TICKS))

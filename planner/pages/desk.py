@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from planner import commands
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
+from planner.pages.points import ids_of
 
 DATABASE = "PLANNER_DB"
 """The environment variable by which `planner app --db FILE` names the file."""
@@ -27,6 +29,9 @@ READING_S = 10.0
 
 KEPT = 16
 """Readings kept of each kind, over all who look."""
+
+KEEP = "keep_"
+"""How the keys of widgets begin that keep their value while another page is looked at."""
 
 Columns = Mapping[str, Any]
 Stamp = tuple[int, ...]
@@ -68,6 +73,11 @@ class Desk:
         return (*wanted["minimise"], *wanted["maximise"])
 
     @property
+    def order(self) -> list[int]:
+        """Rows of the front, the best in the first objective first."""
+        return order_of(self.front, self.record)
+
+    @property
     def state(self) -> str:
         """One of running, finished, stopped, failed, interrupted."""
         return self.record.state(datetime.now(UTC).replace(tzinfo=None))
@@ -80,14 +90,14 @@ def side_bar() -> None:
     ------
     BadFile : in the words of the archive's door
     """
+    _keep_widgets()
     with st.sidebar:
         st.text_input("Database", os.environ.get(DATABASE, "planner.duckdb"), key="db")
         records = {record.run: record for record in reversed(records_of(_db()))}
         _choice("Run", "run", list(records), lambda run: f"{run} · {records[run].start.study}")
         if not records:
             return
-        ids = ids_of(front_of(_db(), st.session_state["run"]))
-        _choice("Plan", "chosen", list(ids), str)
+        _choice("Plan", "chosen", _names(records[st.session_state["run"]]), str)
         st.button("Read again", key="again", help="a run that is writing has more by now")
 
 
@@ -102,15 +112,32 @@ def opened() -> Desk | None:
     return Desk(_db(), record, front, ids_of(front), st.session_state.get("chosen") or "")
 
 
+def say_why_empty(found: Desk) -> None:
+    """What keeps a run without a front."""
+    if found.state == "running":
+        st.info("The run is still going; its front is made at the end. Read again in a while.")
+    elif found.record.summary is None:
+        st.warning(f"The run was {found.state} before it had a front.")
+    else:
+        st.warning(
+            "Nothing is feasible. The page of removed candidates says what stands in the way."
+        )
+
+
 def choose(name: str) -> None:
     """Look at another plan; for callbacks, before the side bar is drawn again."""
     st.session_state["chosen"] = name
 
 
-def ids_of(front: Columns) -> tuple[str, ...]:
-    """The name of every row of a front."""
-    pairs = zip(front.get("plan", ()), front.get("site", ()), strict=True)
-    return tuple(f"{plan} @ {site}" for plan, site in pairs)
+def order_of(front: Columns, record: RunRecord) -> list[int]:
+    """Rows of a front by the objectives of its run, the best first."""
+    if not front:
+        return []
+    wanted = record.start.resolved["objectives"]
+    signs = [(name, 1.0) for name in wanted["minimise"]]
+    signs += [(name, -1.0) for name in wanted["maximise"]]
+    keys = [sign * np.ma.filled(np.ma.asarray(front[n], float), np.inf) for n, sign in signs]
+    return [int(row) for row in np.lexsort(keys[::-1])]
 
 
 def records_of(db: Path) -> list[RunRecord]:
@@ -121,11 +148,6 @@ def records_of(db: Path) -> list[RunRecord]:
 def front_of(db: Path, run: str) -> Columns:
     """The Pareto front of a run."""
     return _front(str(db), run, _stamp(db))
-
-
-def physical_of(db: Path, run: str) -> Columns:
-    """The physical front that a run rests on."""
-    return _physical(str(db), run, _stamp(db))
 
 
 def facts_of(db: Path, run: str) -> list[dict[str, Any]]:
@@ -141,6 +163,20 @@ def rejections_of(db: Path, run: str) -> list[dict[str, Any]]:
 def explained_of(db: Path, run: str, row: int) -> dict[str, Any]:
     """Why a row of the front is what it is: the document of `planner explain`."""
     return _explained(str(db), run, row, _stamp(db))
+
+
+def _names(record: RunRecord) -> list[str]:
+    """What stands on a front, the best first."""
+    front = front_of(_db(), record.run)
+    ids = ids_of(front)
+    return [ids[row] for row in order_of(front, record)]
+
+
+def _keep_widgets() -> None:
+    """Hold the widgets of other pages at their values, which Streamlit forgets with the page."""
+    for key in st.session_state:
+        if str(key).startswith(KEEP):
+            st.session_state[key] = st.session_state[key]
 
 
 def _choice(label: str, key: str, options: list[str], words: Any) -> None:
@@ -172,11 +208,6 @@ def _records(db: str, stamp: Stamp) -> list[RunRecord]:
 @st.cache_data(max_entries=KEPT, show_spinner=False)
 def _front(db: str, run: str, stamp: Stamp) -> Columns:
     return _archive(db).front(run)
-
-
-@st.cache_data(max_entries=KEPT, show_spinner=False)
-def _physical(db: str, run: str, stamp: Stamp) -> Columns:
-    return _archive(db).physical(run)
 
 
 @st.cache_data(max_entries=KEPT, show_spinner=False)

@@ -53,11 +53,23 @@ class Stored:
     front: dict
 
 
+def ran(db, text):
+    """A study run into a database; returns the run's id."""
+    study = study_from_text(text, "small.toml", ROOT, catalogue_names())
+    return run_study(prepare(study), Archive(db), workers=1).run
+
+
 @pytest.fixture(scope="session")
 def stored(tmp_path_factory):
     """The small study, run once."""
     db = tmp_path_factory.mktemp("app") / "planner.duckdb"
-    study = study_from_text(STUDY, "small.toml", ROOT, catalogue_names())
-    archive = Archive(db)
-    done = run_study(prepare(study), archive, workers=1)
-    return Stored(db, done.run, archive.front(done.run))
+    run = ran(db, STUDY)
+    return Stored(db, run, Archive(db).front(run))
+
+
+@pytest.fixture(scope="session")
+def barren(tmp_path_factory):
+    """A database whose one run found nothing feasible."""
+    db = tmp_path_factory.mktemp("barren") / "planner.duckdb"
+    ran(db, STUDY.replace("days = 120", "days = 0.1"))
+    return db

@@ -1,23 +1,35 @@
 """Each page as a person finds it: figures, tables, choices; without a browser."""
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner import commands
+from planner.archive import Archive
+from planner.pages.charts import stairs
+from planner.pages.figures import human, scale_of
+from planner.pages.what_if import difference
+from planner.pages.why import carbon_ledger
+from planner.recost import recost
+
 APP = Path(__file__).resolve().parents[2] / "app.py"
 
 
-@pytest.fixture
-def app(stored, monkeypatch):
-    """The app, opened on the stored run."""
-    return opened(stored.db, monkeypatch)
-
-
 def opened(db, monkeypatch):
+    """The app on a database, after its first run."""
     monkeypatch.setenv("PLANNER_DB", str(db))
     page = AppTest.from_file(str(APP), default_timeout=60).run()
+    assert not page.exception
+    return page
+
+
+def turned(page, name):
+    """Another page of the same visit."""
+    page.switch_page(f"planner/pages/{name}.py").run()
     assert not page.exception
     return page
 
@@ -27,29 +39,178 @@ def figures(page):
     return {metric.label: metric.value for metric in page.metric}
 
 
+def table(page, column):
+    """The one table of a page that has a column."""
+    (found,) = (t.value for t in page.dataframe if column in t.value)
+    return found
+
+
+def slide(page, label, value):
+    """Move the slider whose label starts with these letters."""
+    (found,) = (s for s in page.slider if s.label.startswith(label))
+    found.set_value(value).run()
+    assert not page.exception
+
+
+@pytest.fixture
+def app(stored, monkeypatch):
+    """The app, opened on the stored run."""
+    return opened(stored.db, monkeypatch)
+
+
 def test_the_front_is_the_one_that_was_stored(app, stored):
     """The app would show other plans than the command does."""
-    table = app.dataframe(key="table").value
-    names = [f"{row.plan} @ {row.site}" for row in table.itertuples()]
+    shown = app.dataframe(key="table").value
+    names = [f"{row.plan} @ {row.site}" for row in shown.itertuples()]
     front = zip(stored.front["plan"], stored.front["site"], strict=True)
     assert sorted(names) == sorted(f"{plan} @ {site}" for plan, site in front)
-    assert np.allclose(sorted(table["usd"]), sorted(stored.front["usd"]), rtol=1e-12)
+    assert np.allclose(sorted(shown["usd"]), sorted(stored.front["usd"]), rtol=1e-12)
     assert figures(app)["Front (plan @ site)"] == str(len(names))
     assert len(app.get("vega_lite_chart")) == 1
 
 
-def test_a_choice_of_plan_outlives_a_choice_of_axes(app):
+def test_the_marks_of_the_chart_carry_their_plans(app):
+    """A click on a coloured point would open the plan at the same place of another list."""
+    chart = json.loads(app.get("vega_lite_chart")[0].proto.spec)
+    clicks = [p for p in chart["params"] if p["name"] == "plan"]
+    assert clicks[0]["select"]["fields"] == ["id"]
+
+
+def test_a_choice_of_plan_outlives_axes_and_pages(app):
     """Somebody comparing axes would lose the plan that they look at."""
     plan = app.sidebar.selectbox(key="chosen").options[-1]
     app.sidebar.selectbox(key="chosen").select(plan).run()
-    app.selectbox(key="x").select("kgco2e").run()
-    app.toggle(key="log_x").set_value(True).run()
-    app.toggle(key="bands").set_value(True).run()
+    app.selectbox(key="keep_x").select("kgco2e").run()
+    app.toggle(key="keep_log_x").set_value(True).run()
+    app.toggle(key="keep_bands").set_value(True).run()
+    turned(turned(app, "why"), "front")
     assert app.sidebar.selectbox(key="chosen").value == plan
+    assert app.selectbox(key="keep_x").value == "kgco2e"
     assert not app.exception
+
+
+def test_why_says_what_explain_says(app, stored):
+    """The page would explain another plan, or the same with other figures."""
+    chosen = app.sidebar.selectbox(key="chosen").value
+    turned(app, "why")
+    ids = [f"{p} @ {s}" for p, s in zip(stored.front["plan"], stored.front["site"], strict=True)]
+    row = ids.index(chosen)
+    document = commands.explain(stored.db, stored.run, str(row + 1))
+    assert document["plan"] == stored.front["plan"][row]
+    assert figures(app)["usd"] == human(float(stored.front["usd"][row]), "USD")
+    assert len(app.tabs) == 7
+    changes = table(app, "why not")
+    assert len(changes) == sum(line["feasible"] for line in document["one_change"])
+
+
+def test_carbon_of_the_waterfall_is_the_carbon_of_the_plan(stored):
+    """The bars would end beside the figure that they explain."""
+    document = commands.explain(stored.db, stored.run, "1")
+    assert carbon_ledger(document)["total"] == pytest.approx(
+        document["metrics"]["kgco2e"], rel=1e-9
+    )
+
+
+def test_a_waterfall_ends_where_its_total_does():
+    """A term would hang in the air, or a negative one would push the wrong way."""
+    rows = stairs({"energy": 5.0, "nothing": 0.0, "residual": -2.0})
+    assert [(row["from"], row["to"]) for row in rows] == [(0.0, 5.0), (5.0, 3.0), (0.0, 3.0)]
+
+
+def test_sliders_give_the_front_of_recost(app, stored, tmp_path):
+    """The app would price plans by another arithmetic than the command."""
+    turned(app, "what_if")
+    before = figures(app)
+    slide(app, "Carbon price", 200.0)
+    slide(app, "Electricity", 0.2)
+    slide(app, "H100-SXM", 20000.0)
+    shown = figures(app)
+    chosen = app.sidebar.selectbox(key="chosen").value
+    settings = app.code[0].value.split("--set ")[1:]
+    assert len(settings) == 3
+    archive = Archive(Path(shutil.copy(stored.db, tmp_path)))
+    done = recost(archive, stored.run, [setting.strip() for setting in settings])
+    front = {
+        f"{p} @ {s}": float(usd)
+        for p, s, usd in zip(
+            done.front["plan"], done.front["site"], done.front["usd"], strict=True
+        )
+    }
+    assert f"{len(front)} plans at sites on the front" in " ".join(c.value for c in app.caption)
+    assert shown["usd"] != before["usd"]
+    assert chosen not in front or shown["usd"] == human(front[chosen], "USD")
+
+
+def test_the_button_puts_prices_back(app):
+    """A what-if would stay in force unseen."""
+    turned(app, "what_if")
+    before = figures(app)
+    slide(app, "PUE", 1.9)
+    slide(app, "Discount rate", 20.0)
+    assert figures(app) != before
+    turned(turned(app, "why"), "what_if")
+    assert [s.value for s in app.slider if s.label == "PUE"] == [1.9]
+    app.button(key="reset").click().run()
+    assert figures(app) == before
+    assert not app.code
+
+
+def test_removed_candidates_are_all_counted(app, stored):
+    """A limit would hide how much it costs."""
+    turned(app, "removed")
+    rows = table(app, "in words")
+    kept = {row["reason"]: row["candidates"] for row in Archive(stored.db).rejections(stored.run)}
+    assert dict(zip(rows["reason"], rows["candidates"], strict=True)) == kept
+    assert all(rows["in words"])
+
+
+def test_assumptions_say_which_facts_nobody_checked(app, stored):
+    """Somebody would decide on a guess and not know it."""
+    facts = Archive(stored.db).facts(stored.run)
+    turned(app, "assumptions")
+    assert figures(app)["Facts"] == f"{len(facts):,}"
+    unverified = sum(not fact["verified"] for fact in facts)
+    assert figures(app)["Unverified"] == f"{unverified:,}"
+    app.toggle(key="keep_fact_unverified").set_value(True).run()
+    assert len(table(app, "licence")) == unverified
+    app.toggle(key="keep_fact_unverified").set_value(False).run()
+    app.text_input(key="keep_fact_text").set_value("A100").run()
+    assert all("A100" in f"{f.fact}{f.source}" for f in table(app, "licence").itertuples())
 
 
 def test_a_file_that_is_not_there_is_said_in_words(tmp_path, monkeypatch):
     """A first visit would end in a traceback."""
     page = opened(tmp_path / "none.duckdb", monkeypatch)
     assert "planner run STUDY" in page.error[0].value
+
+
+@pytest.mark.parametrize("name", ["front", "why", "what_if", "removed", "assumptions"])
+def test_a_run_without_a_front_says_why(name, barren, monkeypatch):
+    """A person would look at an empty page and not know what stood in the way."""
+    page = turned(opened(barren, monkeypatch), name)
+    said = [*page.warning, *page.info, *page.metric, *page.dataframe]
+    assert said
+
+
+def test_nothing_feasible_names_the_nearest_plans(barren, monkeypatch):
+    """A person would not learn which limit to loosen."""
+    page = turned(opened(barren, monkeypatch), "removed")
+    nearest = table(page, "binding")
+    assert len(nearest) > 0
+    assert set(nearest["binding"]) == {"days"}
+
+
+def test_units_are_those_a_person_reads():
+    """A megawatt would be shown as a million watts, or as zero gigawatts."""
+    assert human(7.1e6, "W") == "7.1 MW"
+    assert human(85.9e9, "B") == "80 GiB"
+    assert human(0.0123, "s") == "12.3 ms"
+    assert human(None, "USD") == "not known"
+    assert human(0.0, "USD") == "0 $"
+    assert scale_of("USD", [None, float("nan")]) == (1.0, "$")
+
+
+def test_fronts_are_told_apart_in_words():
+    """The sentence below the chart would count plans twice."""
+    words = difference(["a", "b"], ["b", "c", "d"])
+    assert words == "3 plans at sites on the front: 1 stayed, 2 came, 1 left."

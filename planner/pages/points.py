@@ -1,0 +1,86 @@
+"""Rows that a chart takes of costed plans: named, in units a person reads, with their tips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planner.metrics import METRICS
+from planner.pages.charts import MOST_SHAPES, Axis, Colour
+from planner.pages.figures import human, scale_of, title_of, values_of
+
+COLOURS = ("site", "accelerator", "precision", "recompute")
+"""Columns that may colour a point."""
+
+TOLD = ("accelerator", "devices", "supernode_devices", "tensor_parallel", "pipeline_parallel")
+"""Decisions that every tip tells."""
+
+Columns = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+def ids_of(plans: Columns) -> tuple[str, ...]:
+    """The name of every row: its plan and where it stands."""
+    pairs = zip(plans.get("plan", ()), plans.get("site", ()), strict=True)
+    return tuple(f"{plan} @ {site}" for plan, site in pairs)
+
+
+def axes_of(plans: Columns, names: Sequence[str], is_log: Sequence[bool]) -> tuple[Axis, ...]:
+    """Directions of a chart, one per metric, in the multiple that suits these plans.
+
+    A logarithm is left out where a value or the low end of its band is not above zero.
+    """
+    axes = []
+    for field, name, is_wanted in zip(("x", "y"), names, is_log, strict=True):
+        factor, unit = scale_of(METRICS[name].unit, values_of(plans, name))
+        ends = (*values_of(plans, name), *values_of(plans, f"{name}_low"))
+        has_log = is_wanted and all(value is None or value > 0 for value in ends)
+        axes.append(Axis(field, name, title_of(name, unit), factor, has_log))
+    return tuple(axes)
+
+
+def points_of(
+    plans: Columns, axes: Sequence[Axis], objectives: Sequence[str], *, is_banded: bool
+) -> list[Row]:
+    """One row per plan at a site that has a figure on every axis.
+
+    Parameters
+    ----------
+    is_banded : add X_low and X_high of the axes
+    """
+    columns: dict[str, list[Any]] = {"id": list(ids_of(plans))}
+    for axis in axes:
+        has_band = is_banded and f"{axis.metric}_low" in plans
+        for end in ("", "_low", "_high") if has_band else ("",):
+            values = values_of(plans, f"{axis.metric}{end}")
+            columns[f"{axis.field}{end}"] = [v if v is None else v / axis.factor for v in values]
+    for name in COLOURS:
+        columns[name] = [str(value) for value in values_of(plans, name)]
+    for name in dict.fromkeys((*(axis.metric for axis in axes), *objectives)):
+        unit = METRICS[name].unit
+        columns[f"tip_{name}"] = [human(v, unit) for v in values_of(plans, name)]
+    for name in TOLD:
+        columns[f"tip_{name}"] = values_of(plans, name)
+    rows = [
+        dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)
+    ]
+    return [row for row in rows if all(row[axis.field] is not None for axis in axes)]
+
+
+def colour_of(field: str, resolved: Mapping[str, Any], *tables: Sequence[Row]) -> Colour:
+    """The colours of a column, the same in every chart of a run.
+
+    Parameters
+    ----------
+    resolved : the study of the run, which names what may come
+    tables : rows that are drawn
+    """
+    shown = sorted({row[field] for rows in tables for row in rows})
+    asked = resolved["costing"].get(field) or resolved["axes"].get(field) or ()
+    return Colour(field, tuple(dict.fromkeys([*map(str, asked), *shown])), tuple(shown))
+
+
+def shape_of(rows: Sequence[Row], colour: str) -> str:
+    """Chip or site told by shape where colour tells the other; "" if shapes do not suffice."""
+    other = "accelerator" if colour == "site" else "site"
+    return other if 1 < len({row[other] for row in rows}) <= MOST_SHAPES else ""

@@ -1,0 +1,125 @@
+"""What did the rules and limits remove? Candidates by the reason they are not on the front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from planner.metrics import METRICS, is_at_least
+from planner.pages import charts, desk
+from planner.pages.desk import Desk
+from planner.pages.figures import figure, human
+from planner.rules import bill_rules, train_rules
+from planner.tables_text import DECISIONS
+
+STAGES = {"rule": "cannot exist", "limit": "over a limit"}
+SHADES = dict(zip(STAGES.values(), charts.OKABE_ITO, strict=False))
+REASONS = {
+    "memory": "more resident bytes than the heaviest device has memory",
+    "missing_fact": "not sold on these terms, or a figure of it is not known",
+}
+
+
+def draw() -> None:
+    """The page."""
+    st.title("What did the limits remove?")
+    found = desk.opened()
+    if found is None:
+        return
+    rows = removed_rows(desk.rejections_of(found.db, found.run), _limits(found))
+    if rows:
+        _sentence(found, rows)
+        st.altair_chart(
+            charts.bars(rows, "reason", "candidates", "stage", SHADES),
+            width="stretch",
+            key="removed_bars",
+        )
+        st.dataframe(
+            rows,
+            width="stretch",
+            hide_index=True,
+            key="removed",
+            column_config={
+                "candidates": st.column_config.NumberColumn(format="localized"),
+                "in words": st.column_config.TextColumn(width="large"),
+            },
+        )
+    else:
+        st.info("Nothing was removed." if found.record.summary else "The run has not ended yet.")
+    _left_out(found)
+    _nearest(found)
+
+
+def removed_rows(
+    rejections: list[dict[str, Any]], limits: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    """Reason, how many candidates, when, and the reason in words; the largest first."""
+    words = {rule.name: rule.reason for rule in (*bill_rules(), *train_rules())}
+    words |= REASONS | {name: limit_words(name, bound) for name, bound in limits.items()}
+    return [
+        {
+            "reason": row["reason"],
+            "candidates": row["candidates"],
+            "stage": STAGES.get(row["stage"], row["stage"]),
+            "in words": row["note"] or words.get(row["reason"], ""),
+        }
+        for row in rejections
+    ]
+
+
+def limit_words(name: str, bound: float) -> str:
+    """A limit of the study as a sentence."""
+    sign = "at least" if is_at_least(name) else "at most"
+    metric = METRICS.get(name)
+    return f"wanted {sign} {human(bound, metric.unit) if metric else figure(bound)}"
+
+
+def _limits(found: Desk) -> Mapping[str, float]:
+    limits: Mapping[str, float] = found.record.start.resolved["limits"]
+    return limits
+
+
+def _sentence(found: Desk, rows: list[dict[str, Any]]) -> None:
+    summary = found.record.summary
+    if summary is None:
+        return
+    masked = sum(row["candidates"] for row in rows if row["stage"] == STAGES["rule"])
+    st.caption(
+        f"{summary.enumerated:,} candidates: {masked:,} cannot exist and {summary.evaluated:,} "
+        "were evaluated. A candidate counts under the first rule it breaks, but under every limit."
+    )
+
+
+def _left_out(found: Desk) -> None:
+    """Chips that could not be evaluated, with the fact that is missing."""
+    notes = found.record.summary.notes if found.record.summary else {}
+    missing = [
+        {"accelerator": name.removeprefix("missing_fact "), "missing": why}
+        for name, why in notes.items()
+        if name.startswith("missing_fact")
+    ]
+    if missing:
+        st.subheader("Left out because a fact is missing")
+        st.dataframe(missing, width="stretch", hide_index=True, key="left_out")
+
+
+def _nearest(found: Desk) -> None:
+    """The candidates that break their limits least, when nothing is feasible."""
+    plans = found.record.summary.nearest.get("plans", []) if found.record.summary else []
+    if not plans:
+        return
+    st.subheader("Nothing is feasible; these come nearest")
+    names = ["plan", "binding", "worst_excess", *_limits(found), *found.objectives, *DECISIONS]
+    shown = [name for name in dict.fromkeys(names) if any(name in plan for plan in plans)]
+    st.dataframe(
+        [{name: plan.get(name) for name in shown} for plan in plans],
+        width="stretch",
+        hide_index=True,
+        key="nearest",
+    )
+
+
+if __name__ == "__main__":
+    draw()

@@ -1,0 +1,264 @@
+"""What if prices change? The physical front priced anew under sliders; nothing is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from costdata.quotes import chip_prices
+from planner.archive import Archive
+from planner.costing import Costed, cost_plans, terms_of
+from planner.metrics import METRICS
+from planner.pages import charts, desk
+from planner.pages.desk import Desk
+from planner.pages.figures import figure, human, offered, scale_of, values_of
+from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
+from planner.recost import Repriced, repriced
+
+TERMS = (
+    ("wacc_frac", "Discount rate (WACC) [%]", 100.0, (0.0, 25.0, 0.5), "%.1f"),
+    ("pue", "PUE", 1.0, (1.0, 2.0, 0.01), "%.2f"),
+    ("usd_per_kwh", "Electricity [$/kWh]", 1.0, (0.0, 0.4, 0.005), "%.3f"),
+    ("carbon_usd_per_t", "Carbon price [$/t]", 1.0, (0.0, 500.0, 5.0), "%.0f"),
+)
+PRICE_SPAN = (0.25, 2.0)
+PRICE_STEP_USD = 500.0
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A slider over one key of [costing].
+
+    Parameters
+    ----------
+    key : of the table, e.g. "pue" or "price_usd.H100-SXM"
+    label : with the unit on the screen, which is `factor` times the table's
+    stored : what the run was priced with, on the screen; at several sites the first one's
+    least, most, step, digits : of the slider
+    help : what the run was priced with at every site
+    """
+
+    key: str
+    label: str
+    factor: float
+    stored: float
+    least: float
+    most: float
+    step: float
+    digits: str
+    help: str
+
+    def setting(self, value: float) -> str:
+        """The setting of `planner recost` that stands for a position."""
+        return f"costing.{self.key}={value / self.factor:.6g}"
+
+
+def draw() -> None:
+    """The page."""
+    st.title("What if prices change?")
+    found = desk.opened()
+    if found is None:
+        return
+    if found.state == "running" or found.record.summary is None:
+        desk.say_why_empty(found)
+        return
+    stored = repriced(Archive(found.db, desk.READING_S), found.run)
+    if stored.costed is None:
+        desk.say_why_empty(found)
+        return
+    left, right = st.columns([1, 2.4], gap="large")
+    with left:
+        settings = _sliders(found, list(knobs(stored)))
+    changed = repriced(Archive(found.db, desk.READING_S), found.run, settings)
+    with right:
+        _front(found, stored, changed, settings)
+    if changed.costed is not None and found.ids:
+        _chosen(found, stored, changed)
+
+
+def knobs(stored: Repriced) -> Iterator[Knob]:
+    """A slider for each term, and one for the price of each chip that is bought."""
+    costing, catalog = stored.study.costing, stored.catalog
+    terms = terms_of(costing, catalog)
+    for key, label, factor, (least, most, step), digits in TERMS:
+        values = factor * getattr(terms, key)
+        told = ", ".join(
+            f"{site} {figure(float(v))}" for site, v in zip(costing.site, values, strict=True)
+        )
+        most = max(most, float(values.max()))
+        least = min(least, float(values.min()))
+        words = f"One figure for all sites. As stored: {told}."
+        yield Knob(key, label, factor, float(values[0]), least, most, step, digits, words)
+    if costing.acquire != "buy":
+        return
+    for name in sorted(set(np.asarray(stored.plans["accelerator"], dtype=str))):
+        unit_usd = chip_prices(catalog, name, "buy", costing.price_usd).table.unit_usd[0]
+        usd = float(unit_usd) / catalog.purchase_unit(name).devices
+        if np.isfinite(usd):
+            low, high = (round(end * usd, -2) for end in PRICE_SPAN)
+            label, words = f"{name} [$/device]", "As bought, its share of the server included."
+            key = f"price_usd.{name}"
+            yield Knob(key, label, 1.0, usd, low, high, PRICE_STEP_USD, "%.0f", words)
+
+
+def _sliders(found: Desk, every: Sequence[Knob]) -> list[str]:
+    """The sliders, chips of the front before others; returns the settings of those moved."""
+    keys = {knob.key: f"keep_{found.run}_{knob.key}" for knob in every}
+    if st.button("As the run was priced", key="reset"):
+        st.session_state.update({keys[knob.key]: knob.stored for knob in every})
+    chips = {f"price_usd.{name}" for name in found.front.get("accelerator", ())}
+    others = [k for k in every if k.key.startswith("price_usd.") and k.key not in chips]
+    moved = [k for k in every if k not in others and _slide(k, keys[k.key])]
+    if others:
+        with st.expander("Chips that are not on the front"):
+            moved += [knob for knob in others if _slide(knob, keys[knob.key])]
+    return [knob.setting(st.session_state[keys[knob.key]]) for knob in moved]
+
+
+def _slide(knob: Knob, key: str) -> bool:
+    """One slider; True where it stands elsewhere than the run was priced."""
+    if key not in st.session_state:
+        st.session_state[key] = knob.stored
+    value = st.slider(
+        knob.label,
+        knob.least,
+        knob.most,
+        step=knob.step,
+        format=knob.digits,
+        key=key,
+        help=knob.help,
+    )
+    return not np.isclose(value, knob.stored, rtol=1e-9)
+
+
+def _front(found: Desk, stored: Repriced, changed: Repriced, settings: Sequence[str]) -> None:
+    """Both fronts in one chart, and in words how they differ."""
+    before, after = (_on_front(priced.costed) for priced in (stored, changed))
+    names = offered(before or after, found.objectives)
+    if not names:
+        st.warning("Nothing is feasible under these prices, nor was under the stored ones.")
+        return
+    columns = st.columns(2)
+    picked = [
+        column.selectbox(label, names, at, key=key)
+        for column, label, at, key in (
+            (columns[0], "Horizontal", 0, "keep_if_x"),
+            (columns[1], "Vertical", min(1, len(names) - 1), "keep_if_y"),
+        )
+    ]
+    axes = axes_of(before or after, picked, (False, False))
+    rows, old, chosen = (
+        points_of(plans, axes, found.objectives, is_banded=False) if plans else []
+        for plans in (after, before, alone(changed, found.chosen)[0])
+    )
+    if rows:
+        shades = colour_of("site", found.record.start.resolved, rows)
+        ring = chosen[0] if chosen else None
+        chart = charts.pareto(rows, axes, shades, shape_of(rows, "site"), ring, old)
+        st.altair_chart(chart, width="stretch", key="if_chart")
+    else:
+        st.warning("Nothing is feasible under these prices.")
+    words = difference(ids_of(before), ids_of(after))
+    st.caption(f"{words} Grey: as the run was priced. {_speed(changed)}")
+    if settings:
+        words = " ".join(f"--set {setting}" for setting in settings)
+        st.code(f"planner recost {found.run} {words}", language="bash", wrap_lines=True)
+
+
+def difference(before: Sequence[str], after: Sequence[str]) -> str:
+    """How two fronts differ, in words."""
+    stayed = len(set(before) & set(after))
+    return (
+        f"{len(after)} plans at sites on the front: {stayed} stayed, {len(after) - stayed} came, "
+        f"{len(before) - stayed} left."
+    )
+
+
+def _speed(changed: Repriced) -> str:
+    return f"{changed.rows:,} plans at sites priced in {changed.seconds * 1e3:,.0f} ms."
+
+
+def _chosen(found: Desk, stored: Repriced, changed: Repriced) -> None:
+    """The chosen plan before and after: its objectives, its money term by term."""
+    (was, spent), (now, spends) = (alone(priced, found.chosen) for priced in (stored, changed))
+    if not was or not now:
+        st.info(f"{found.chosen} is not sold on these terms.")
+        return
+    st.subheader(f"What happens to {found.chosen}")
+    is_on_front = found.chosen in ids_of(_on_front(changed.costed))
+    st.caption("It stays on the front." if is_on_front else "It is no longer on the front.")
+    names = dict.fromkeys((*found.objectives, "usd", "usd_per_device_hour", "kgco2e"))
+    for column, name in zip(st.columns(len(names)), names, strict=True):
+        before, after = (values_of(plan, name)[0] for plan in (was, now))
+        change = f"{after / before - 1.0:+.1%}" if before and after != before else None
+        is_less_better = METRICS[name].direction == "minimise"
+        column.metric(
+            name,
+            human(after, METRICS[name].unit),
+            change,
+            delta_color="inverse" if is_less_better else "normal",
+            help=METRICS[name].doc,
+        )
+    rows, unit = money_rows(spent, spends)
+    st.altair_chart(charts.paired(rows, unit), width="stretch", key="if_money")
+
+
+def money_rows(
+    before: Mapping[str, float], after: Mapping[str, float]
+) -> tuple[list[dict[str, Any]], str]:
+    """Bars of the terms of a cost before and after with their sums, and the unit they are in.
+
+    Parameters
+    ----------
+    before, after : term to [USD]; terms that are zero in both are left out
+    """
+    sums = {"before": sum(before.values()), "after": sum(after.values())}
+    factor, unit = scale_of("USD", sums.values())
+    terms = [term for term in before if before[term] or after.get(term)]
+    rows = [
+        {"term": term, "when": when, "value": spent.get(term, 0.0) / factor}
+        for term in terms
+        for when, spent in (("before", before), ("after", after))
+    ]
+    totals = [{"term": "total", "when": w, "value": v / factor} for w, v in sums.items()]
+    return rows + totals, unit
+
+
+def alone(priced: Repriced, name: str) -> tuple[Mapping[str, Any], dict[str, float]]:
+    """One plan at a site, on the front or not: its columns of one row, and its cost by term.
+
+    Returns
+    -------
+    ({}, {}) where the plan cannot be had on these terms
+    """
+    plan, _, site = name.partition(" @ ")
+    picked = np.flatnonzero(np.asarray(priced.plans["plan"], dtype=str) == plan)
+    if not len(picked):
+        return {}, {}
+    plans = {key: np.asarray(column)[picked] for key, column in priced.plans.items()}
+    costed = cost_plans(priced.study, priced.catalog, plans)
+    rows = np.flatnonzero(np.asarray(costed.columns["site"], dtype=str) == site)
+    if not len(rows):
+        return {}, {}
+    spent = {
+        term: float(np.broadcast_to(value, len(costed.is_front))[rows[0]])
+        for term, value in costed.ledgers["usd"].terms.items()
+    }
+    return _rows(costed, rows[:1]), spent
+
+
+def _on_front(costed: Costed | None) -> Mapping[str, Any]:
+    """Columns of the rows that are on the front."""
+    return {} if costed is None else _rows(costed, np.flatnonzero(costed.is_front))
+
+
+def _rows(costed: Costed, picked: Any) -> Mapping[str, Any]:
+    return {n: np.asarray(c)[picked] for n, c in costed.columns.items()} if len(picked) else {}
+
+
+if __name__ == "__main__":
+    draw()

@@ -1,0 +1,181 @@
+"""Why is this plan what it is? Its ledgers, what binds it, and what one change would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from planner.metrics import METRICS, find_metric, is_at_least
+from planner.pages import charts, desk
+from planner.pages.desk import Desk
+from planner.pages.figures import figure, human, scale_of
+from planner.tables_text import DECISIONS, SHORT
+
+# Tab, ledger and what the sum is, in reading order.
+LEDGERS = (
+    ("Time", "step_s", "one optimiser step"),
+    ("Memory", "resident_bytes", "on the heaviest device"),
+    ("Power", "it_w", "all IT, mean"),
+    ("Money", "usd", "whole cost of the job"),
+    ("Money a year", "usd_per_year", "capital recovery and running cost"),
+    ("Money up front", "capex_usd", "paid for hardware"),
+    ("Carbon", "kgco2e", "operational and embodied, of the job"),
+)
+
+
+def draw() -> None:
+    """The page."""
+    st.title("Why is this plan what it is?")
+    found = desk.opened()
+    if found is None:
+        return
+    if not found.ids:
+        desk.say_why_empty(found)
+        return
+    document = desk.explained_of(found.db, found.run, found.row)
+    _head(found, document)
+    _binds(found, document)
+    _waterfalls(document)
+    _changes(document)
+    _napkin(document)
+    _unverified(document)
+
+
+def _head(found: Desk, document: Mapping[str, Any]) -> None:
+    """The plan's decisions in a line, its objectives in large figures."""
+    axes = {name: document["axes"].get(name) for name in DECISIONS}
+    words = [f"{SHORT.get(n, n)} {v}" for n, v in axes.items() if v is not None]
+    st.caption(f"plan {found.chosen}: " + " · ".join(words))
+    metrics = document["metrics"]
+    for column, name in zip(st.columns(len(found.objectives)), found.objectives, strict=True):
+        unit = METRICS[name].unit
+        column.metric(name, human(metrics[name], unit), help=METRICS[name].doc)
+        if metrics.get(f"{name}_low") is not None:
+            ends = [human(metrics[f"{name}{end}"], unit) for end in ("_low", "_high")]
+            column.caption(f"90% band: {ends[0]} to {ends[1]}")
+
+
+def _binds(found: Desk, document: Mapping[str, Any]) -> None:
+    """The largest term of each sum, and how far each limit is."""
+    st.subheader("What binds")
+    left, right = st.columns(2)
+    left.dataframe(
+        [{"of": name, "most is": largest} for name, largest in document["binds"].items()],
+        hide_index=True,
+    )
+    right.dataframe(limit_rows(found.record.start.resolved["limits"], document), hide_index=True)
+    if not document["metrics"]["validated"]:
+        st.warning("The plan lies outside the region that measurements have validated.")
+
+
+def limit_rows(limits: Mapping[str, float], document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Each limit of the study beside what the plan has, the memory of the device among them."""
+    metrics = document["metrics"]
+    rows = []
+    for name, need in limits.items():
+        unit = find_metric(name).unit
+        sign = "at least" if is_at_least(name) else "at most"
+        have = metrics.get(name)
+        used = "" if have is None or not need else f"{have / need:.0%}"
+        rows.append(_limit(name, human(have, unit), f"{sign} {human(need, unit)}", used))
+    memory_bytes = metrics["resident_bytes"] + metrics["headroom_bytes"]
+    used = f"{metrics['resident_bytes'] / memory_bytes:.0%}"
+    have, most = (human(v, "B") for v in (metrics["resident_bytes"], memory_bytes))
+    return [*rows, _limit("memory", have, f"at most {most}", used)]
+
+
+def _limit(name: str, have: str, need: str, used: str) -> dict[str, str]:
+    return {"limit": name, "has": have, "wanted": need, "of it": used}
+
+
+def _waterfalls(document: Mapping[str, Any]) -> None:
+    """Every sum by its terms."""
+    st.subheader("What it is made of")
+    ledgers = {**document["ledgers"], "kgco2e": carbon_ledger(document)}
+    shown = [line for line in LEDGERS if ledgers.get(line[1])]
+    for tab, (_, name, words) in zip(st.tabs([tab for tab, *_ in shown]), shown, strict=True):
+        ledger = ledgers[name]
+        factor, unit = scale_of(ledger["unit"], [ledger["total"]])
+        terms = {term: value / factor for term, value in ledger["terms"].items()}
+        tab.caption(f"{name}: {words}")
+        tab.altair_chart(charts.waterfall(terms, unit), width="stretch")
+
+
+def carbon_ledger(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Carbon of the job: electricity, and each part that was made."""
+    made = document["ledgers"].get("embodied_kgco2e")
+    if not made:
+        return {}
+    terms = {"electricity": document["metrics"]["operational_kgco2e"]}
+    terms |= {f"making: {name}": value for name, value in made["terms"].items()}
+    return {"unit": "kgCO2e", "terms": terms, "total": sum(terms.values())}
+
+
+def _changes(document: Mapping[str, Any]) -> None:
+    """One change on each axis, evaluated in full."""
+    st.subheader("What one change would do")
+    lines = document["one_change"]
+    only = st.toggle("only changes that are feasible", value=True, key="keep_feasible")
+    rows = change_rows([line for line in lines if line["feasible"] or not only])
+    if not rows:
+        st.info(
+            "No single change is feasible." if lines else "The study leaves nothing to change."
+        )
+        return
+    st.dataframe(
+        rows,
+        width="stretch",
+        hide_index=True,
+        key="changes",
+        column_config={
+            name: st.column_config.NumberColumn(format="%+.1f %%")
+            for name in rows[0]
+            if name in METRICS
+        },
+    )
+
+
+def change_rows(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A line per change: axis, from, to, change of each objective in per cent, why not."""
+    names = sorted({name for line in lines for name in line["objectives"]})
+    rows = []
+    for line in lines:
+        changes = {name: line["objectives"].get(name, {}).get("change_frac") for name in names}
+        rows.append(
+            {
+                "change": line["axis"],
+                "from": figure(line["from"]),
+                "to": figure(line["to"]),
+                **{name: None if v is None else 100.0 * v for name, v in changes.items()},
+                "why not": line["why_not"],
+                "plan": line["plan"],
+            }
+        )
+    return rows
+
+
+def _napkin(document: Mapping[str, Any]) -> None:
+    """Hand arithmetic beside the plan's own figures."""
+    with st.expander("The napkin beside it"):
+        rows = [
+            {"figure": name, **{k: figure(v) for k, v in line.items()}}
+            for name, line in document["napkin"].items()
+        ]
+        st.dataframe(rows, width="stretch", hide_index=True)
+
+
+def _unverified(document: Mapping[str, Any]) -> None:
+    """The facts it rests on that nobody has found in their source."""
+    names = document["unverified_facts"]
+    with st.expander(f"{len(names)} of {len(document['facts_used'])} facts are unverified"):
+        st.dataframe(
+            [{"fact": name, **document["facts_used"][name]} for name in names],
+            width="stretch",
+            hide_index=True,
+        )
+
+
+if __name__ == "__main__":
+    draw()
