@@ -118,7 +118,7 @@ _FAULTS = (
     (
         r"No space left|File too large|disk quota|ENOSPC|not enough (?:disk )?space",
         "could not grow: the disk is full; what was written before is kept, this batch is not; "
-        "free some space, then run again with --resume",
+        "free some space, then run again",
     ),
     (
         r"database does not exist",
