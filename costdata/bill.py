@@ -19,6 +19,9 @@ from simkernel.errors import BadStudy, MissingFact, unknown
 from simkernel.hardware import Columns
 from simkernel.ledger import Ledger
 
+CAPITAL = ("servers", "stranded", "spares", "network", "storage", "head_nodes", "facility")
+"""Terms of a year that repay what was bought."""
+
 
 @dataclass(frozen=True)
 class PlanRun(Columns):
@@ -119,8 +122,9 @@ def plan_costs(
 
     Notes
     -----
-    Amounts are nominal and the year has 8,760 hours. The year's energy is that of a year at the
-    run's mean power. Carbon is priced on operational emissions only.
+    Amounts are in the money of `terms.wacc_frac`, nominal or real. The year has 8,760 hours; its
+    energy is that of a year at the run's mean power. Carbon is priced on operational emissions
+    only.
     """
     _refuse(run, prices, embodied, terms, bill, accounting)
     reserved_w = np.asarray(provisioned_w(run.it_peak_w, terms.headroom_frac))
@@ -140,6 +144,8 @@ def plan_costs(
     columns = _columns(bill, run, terms, capex, year, spent, emitted[accounting], made)
     columns["provisioned_w"] = reserved_w
     columns["rent_usd"] = prices.rent_usd_per_device_hour * _rented(bill) * run.hours
+    columns |= _against_rent(bill, prices, terms, capex, year)
+    columns |= {f"{name}_kgco2e": kgco2e for name, kgco2e in emitted.items()}
     return PlanCosts(capex, year, spent, emitted, made, columns, _reasons(columns, emitted))
 
 
@@ -204,9 +210,6 @@ def _year(
     usd = capex.terms
     network = usd["nics"] + usd["switches"] + usd["links"]
     gross = capex.total - usd["facility"]
-    facility_peak_w = energy_bill.facility_w(run.it_peak_w, terms.pue)
-    contract_w = energy_bill.facility_w(reserved_w, terms.pue)
-    billed_w = energy_bill.billed_w(facility_peak_w, contract_w, terms.minimum_billing_frac)
     facility_w = energy_bill.facility_w(run.it_mean_w, terms.pue)
     kwh = energy_bill.energy_kwh(facility_w, tco.HOURS_PER_YEAR)
     hosted = 1.0 * terms.is_hosted
@@ -222,14 +225,70 @@ def _year(
         "head_nodes": usd["head_nodes"] * shares.it_frac,
         "facility": usd["facility"] * shares.facility_frac,
         "maintenance": gross * terms.maintenance_frac,
-        "energy": hosted * energy_bill.flat_energy_usd(kwh, terms.usd_per_kwh),
-        "demand": hosted * billed_w * kw_months * terms.demand_usd_per_kw_month,
+        **_electricity_usd(run, terms, reserved_w, kwh),
         "colocation": hosted * reserved_w * kw_months * terms.colo_usd_per_kw_month,
         "staff": hosted * terms.staff_usd_per_year,
         "carbon_price": carbon.carbon_usd(emitted, terms.carbon_usd_per_t),
         "rent": rent * _rented(bill) * tco.HOURS_PER_YEAR,
     }
     return Ledger("usd_per_year", "USD/year", terms_usd)
+
+
+def _electricity_usd(
+    run: PlanRun, terms: CostingTerms, reserved_w: Floats, kwh: Column
+) -> dict[str, Column]:
+    """What the utility bills a year: energy, energy contracted and not taken, demand."""
+    contract_w = np.where(
+        terms.contract_w > 0, terms.contract_w, energy_bill.facility_w(reserved_w, terms.pue)
+    )
+    contract_kwh = energy_bill.energy_kwh(contract_w, tco.HOURS_PER_YEAR)
+    taken_kwh = energy_bill.take_or_pay_kwh(kwh, contract_kwh, terms.minimum_take_frac)
+    billed_w = energy_bill.billed_w(
+        energy_bill.facility_w(run.it_peak_w, terms.pue),
+        contract_w,
+        terms.minimum_billing_frac,
+        terms.past_peak_w,
+        terms.ratchet_frac,
+    )
+    hosted = 1.0 * terms.is_hosted
+    demand_usd = energy_bill.demand_usd_per_year(1.0, terms.demand_usd_per_kw_month) * billed_w
+    return {
+        "energy": hosted * energy_bill.flat_energy_usd(kwh, terms.usd_per_kwh),
+        "energy_not_taken": hosted
+        * energy_bill.flat_energy_usd(np.asarray(taken_kwh) - kwh, terms.usd_per_kwh),
+        "demand": hosted * demand_usd,
+    }
+
+
+def _against_rent(
+    bill: HardwareBill, prices: Prices, terms: CostingTerms, capex: Ledger, year: Ledger
+) -> dict[str, Floats]:
+    """What is bought against renting as many whole units by the hour; NaN where it never pays.
+
+    Notes
+    -----
+    Carbon is paid for on both sides and left out. The payback is at full use and counts no
+    residual.
+
+    References
+    ----------
+    tests/anchors/cost_carbon.toml G11: own over rent at full use; capital over rent avoided less
+    own running cost.
+    """
+    rent = prices.rent_usd_per_device_hour * _rented(bill) * tco.HOURS_PER_YEAR
+    rent_usd_per_year = np.where(terms.is_bought & (rent > 0), rent, np.nan)
+    own_usd_per_year = np.asarray(year.total - year.terms["carbon_price"])
+    running = own_usd_per_year - sum(year.terms[name] for name in CAPITAL)
+    saved_usd_per_month = (rent_usd_per_year - running) / tco.MONTHS_PER_YEAR
+    plain, discounted = (
+        np.asarray(tco.payback_months(capex.total, saved_usd_per_month, rate))
+        for rate in (0.0, terms.wacc_frac)
+    )
+    return {
+        "breakeven_utilisation_frac": own_usd_per_year / rent_usd_per_year,
+        "payback_months": np.where(np.isfinite(plain), plain, np.nan),
+        "payback_discounted_months": np.where(np.isfinite(discounted), discounted, np.nan),
+    }
 
 
 def _embodied(
@@ -311,6 +370,11 @@ def _reasons(columns: dict[str, Floats], emitted: dict[str, Floats]) -> dict[str
         "usd_per_mtoken": "the study yields no tokens",
         "kgco2e_per_mtoken": "the study yields no tokens",
         "rent_usd": "no rent is known for the accelerator",
+        "breakeven_utilisation_frac": "the hardware is rented, or no rent is known for it",
+        "payback_months": f"{_NEVER}, undiscounted",
+        "payback_discounted_months": f"{_NEVER}, discounted",
+        "location_marginal_kgco2e": "no marginal intensity is known for the site",
+        "market_kgco2e": "no contract and no residual factor is known for the site",
         "location_marginal": "no marginal intensity is known for the site",
         "water_l": "no water use is known for the site or its power stations",
         "market": "no contract and no residual factor is known for the site",
@@ -362,6 +426,9 @@ def _needed(
         for f in fields(table)
         if f.name not in free
     }
+
+
+_NEVER = "rented, no rent is known, or what renting saves never repays what is bought"
 
 
 def site_rows(plans: int, sites: int) -> tuple[Codes, Codes]:

@@ -334,6 +334,10 @@ def _general(
         "maintenance_frac": upkeep,
         "demand_usd_per_kw_month": 0.0,
         "minimum_billing_frac": 0.0,
+        "contract_w": 0.0,
+        "past_peak_w": 0.0,
+        "ratchet_frac": 0.0,
+        "minimum_take_frac": 0.0,
         "facility_usd_per_w": 0.0,
         "staff_usd_per_year": people * STAFF_USD_PER_YEAR,
         "market_kgco2e_per_kwh": np.nan,
@@ -383,7 +387,8 @@ def _rent(catalog: Catalog, name: str, acquire: str) -> tuple[float, str]:
         found = catalog.rent(name, plan)
         if found:
             usd = median(rent.usd_per_device_hour for rent in found)
-            return usd, f"rent: median of {len(found)} {plan} prices"
+            dates = sorted(rent.as_of for rent in found)
+            return usd, f"rent: median of {len(found)} {plan} prices, {dates[0]} to {dates[-1]}"
     return np.nan, "rent: none is known"
 
 

@@ -46,7 +46,11 @@ class CostingTerms(Columns):
     maintenance_frac : of gross IT and network price, per year
     usd_per_kwh : at the meter; may be negative
     demand_usd_per_kw_month, minimum_billing_frac : demand charge and the least share of the
-        contract that is billed; the contract is the provisioned power at the meter
+        contract that is billed
+    contract_w : power contracted at the meter; 0 for the provisioned power of the plan
+    past_peak_w, ratchet_frac : highest demand of the months before, at the meter, and the share
+        of it that stays billed
+    minimum_take_frac : least share of the contract's energy that is paid
     colo_usd_per_kw_month : per provisioned IT kW, electricity passed through
     facility_usd_per_w : own building, per provisioned IT W; 0 when colocated
     staff_usd_per_year : of the whole cluster
@@ -71,6 +75,10 @@ class CostingTerms(Columns):
     usd_per_kwh: Floats
     demand_usd_per_kw_month: Floats
     minimum_billing_frac: Floats
+    contract_w: Floats
+    past_peak_w: Floats
+    ratchet_frac: Floats
+    minimum_take_frac: Floats
     colo_usd_per_kw_month: Floats
     facility_usd_per_w: Floats
     staff_usd_per_year: Floats
@@ -149,28 +157,42 @@ def refuse_bad_terms(terms: CostingTerms) -> None:
         raise BadStudy(*faults)
 
 
+_NO_SHARE = "residual, minimum billing, minimum take or ratchet is no share from 0 to 1"
+
+
 def _rules(terms: CostingTerms) -> list[tuple[Masks, str]]:
     lives = np.stack(
         [terms.it_life_years, terms.network_life_years, terms.facility_life_years,
          terms.embodied_life_years]
     )  # fmt: skip
-    shares = np.stack([terms.residual_frac, terms.minimum_billing_frac])
+    shares = np.stack(
+        [terms.residual_frac, terms.minimum_billing_frac, terms.ratchet_frac,
+         terms.minimum_take_frac]
+    )  # fmt: skip
     never_negative = (
         "maintenance_frac", "demand_usd_per_kw_month", "colo_usd_per_kw_month",
         "facility_usd_per_w", "staff_usd_per_year", "carbon_usd_per_t", "headroom_frac",
         "grid_average_kgco2e_per_kwh", "facility_kgco2e_per_w", "wue_onsite_l_per_kwh",
-        "wue_offsite_l_per_kwh",
+        "wue_offsite_l_per_kwh", "contract_w", "past_peak_w",
     )  # fmt: skip
     used = terms.utilisation_frac
     return [
         (terms.wacc_frac <= -1.0, "wacc_frac is -1 or less; give a rate above -1"),
         (lives <= 0.0, "a life is 0 years or less; give years above 0"),
-        ((shares < 0.0) | (shares > 1.0), "residual or minimum billing is no share from 0 to 1"),
+        ((shares < 0.0) | (shares > 1.0), _NO_SHARE),
         ((used <= 0.0) | (used > 1.0), "utilisation_frac is not in (0, 1]; give a share in use"),
         (terms.pue < 1.0, "pue is below 1; facility energy includes IT energy"),
         (
             (terms.colo_usd_per_kw_month > 0) & (terms.facility_usd_per_w > 0),
             "colocation and an own building are both priced; set one of them to 0",
+        ),
+        (
+            (terms.ratchet_frac > 0) != (terms.past_peak_w > 0),
+            "a ratchet needs a past peak and a past peak a ratchet; give both or none",
+        ),
+        (
+            (terms.minimum_take_frac > 0) & (terms.usd_per_kwh < 0),
+            "a minimum take of electricity that pays for being used would be a gift; drop one",
         ),
         *((getattr(terms, n) < 0.0, f"{n} is negative; give 0 or more") for n in never_negative),
     ]

@@ -15,6 +15,7 @@ import numpy as np
 from costdata.bill import PlanCosts, PlanRun, missing_price, plan_costs
 from costdata.catalog import Catalog
 from costdata.quotes import site_terms
+from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_shares
 from planner.archive_columns import ledger_columns
 from planner.bands import with_bands
@@ -26,7 +27,7 @@ from planner.quoted import Quotes, names_in, quotes_of
 from planner.study import Study
 from planner.study_parts import Costing
 from simkernel.columns import Codes, Floats, Masks
-from simkernel.errors import MissingFact
+from simkernel.errors import BadStudy, MissingFact
 from simkernel.ledger import Ledger
 
 HOURS_PER_DAY = 24.0
@@ -36,9 +37,16 @@ NEAREST_ROWS = 10
 OWN_TERMS = (
     "wacc_frac", "usd_per_kwh", "demand_usd_per_kw_month", "pue", "grid_kgco2e_per_kwh",
     "life_years", "residual_frac", "maintenance_frac", "utilisation_frac", "carbon_usd_per_t",
-    "colo_usd_per_kw_month", "staff_usd_per_year",
+    "colo_usd_per_kw_month", "staff_usd_per_year", "minimum_billing_frac", "ratchet_frac",
+    "minimum_take_frac", "facility_usd_per_w", "facility_kgco2e_per_w", "network_life_years",
+    "facility_life_years", "embodied_life_years", "market_kgco2e_per_kwh",
 )  # fmt: skip
 """Keys of [costing] that take the place of the catalogue's figure."""
+
+MW_TERMS = {"contract_mw": "contract_w", "past_peak_mw": "past_peak_w"}
+"""Keys of [costing] in megawatts and the terms they set."""
+
+W_PER_MW = 1e6
 
 INTENSITIES = {
     "location_average": "grid_average_kgco2e_per_kwh",
@@ -330,7 +338,11 @@ def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
     """
     own = {name: getattr(costing, name) for name in OWN_TERMS}
     own = {name: float(value) for name, value in own.items() if value is not None}
+    for name, term in MW_TERMS.items():
+        if getattr(costing, name) is not None:
+            own[term] = float(getattr(costing, name)) * W_PER_MW
     terms = site_terms(catalog, costing.site, own, costing.acquire, costing.carbon).table
+    terms = _in_money(costing, terms)
     refuse_bad_terms(terms)
     factor = getattr(terms, INTENSITIES[costing.carbon])
     unknown = [site for site, value in zip(costing.site, factor, strict=True) if np.isnan(value)]
@@ -343,6 +355,20 @@ def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
             )
         )
     return terms
+
+
+def _in_money(costing: Costing, terms: CostingTerms) -> CostingTerms:
+    """The terms with the discount rate of the money that amounts are in."""
+    inflation = costing.inflation_frac
+    if costing.money == "nominal":
+        if inflation is not None:
+            raise BadStudy(
+                'costing.inflation_frac changes nothing in nominal money; write money = "real"'
+            )
+        return terms
+    if inflation is None:
+        raise MissingFact("real money needs costing.inflation_frac, e.g. 0.02; give it")
+    return replace(terms, wacc_frac=np.asarray(real_rate_frac(terms.wacc_frac, inflation)))
 
 
 def unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:

@@ -16,6 +16,9 @@ SERVE = ("serve", "mixed", "fleet")
 WORK = ("train", "serve", "mixed", "fleet")
 HARDWARE = ("hardware", "fleet")
 
+OWN_OR_RENT = ("breakeven_utilisation_frac", "payback_months")
+"""What a training study knows of owning against renting, too."""
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -134,7 +137,8 @@ def _hardware() -> Iterator[Metric]:
         ("payback_months", "month", "minimise", "until owning has repaid, undiscounted"),
         ("stranded_mw", "MW", "minimise", "power paid for and not used"),
     ):
-        yield Metric(name, unit, HARDWARE, direction, "costing", doc)
+        kinds = ("train", *HARDWARE) if name in OWN_OR_RENT else HARDWARE
+        yield Metric(name, unit, kinds, direction, "costing", doc)
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(

@@ -29,6 +29,7 @@ from planner.costing import (
     is_costed,
     nearest_costed,
 )
+from planner.costing_notes import costing_notes
 from planner.engine import catalogue_names, refuse_unknown_metrics
 from planner.facts_used import facts_hash, facts_used
 from planner.metrics import is_at_least
@@ -263,7 +264,11 @@ def _is_of_costing(name: str, study: Study) -> bool:
 
 def _notes(done: Repriced) -> dict[str, str]:
     kept = {k: v for k, v in done.swept.notes.items() if k.startswith("missing_fact")}
-    notes = {**kept, "priced": f"{done.rows} plans at sites in {done.seconds:.6f} s"}
+    notes = {
+        **kept,
+        "priced": f"{done.rows} plans at sites in {done.seconds:.6f} s",
+        **costing_notes(done.study, done.catalog, done.costed),
+    }
     if done.root.start.facts_hash != facts_hash(done.catalog):
         notes["facts"] = (
             f"tables have changed since {done.root.run} was swept: physics is of the tables then, "

@@ -31,6 +31,7 @@ from planner.costing import (
     nearest_costed,
     terms_of,
 )
+from planner.costing_notes import costing_notes
 from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.search.sweep import BillResult, sweep
@@ -233,6 +234,7 @@ def _summary(
         notes={
             **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
             **_sweep_note(sweep_s),
+            **costing_notes(engine.study, engine.catalog, costed),
         },
         nearest={} if front else (nearest_costed(costed) if costed else _nearest(total)),
     )

@@ -29,6 +29,7 @@ Switch = Annotated[bool, Field(strict=True)]
 Kind = Literal["train", "serve", "mixed", "fleet", "hardware"]
 Carbon = Literal["location_average", "location_marginal", "market"]
 Embodied = Literal["pcf", "act", "boavizta"]
+Money = Literal["nominal", "real"]
 Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
 
 
@@ -129,6 +130,21 @@ class Costing:
     demand_usd_per_kw_month: Annotated[
         AtLeastZero | None, Field(description="a price of at least 0")
     ] = None
+    minimum_billing_frac: Annotated[
+        Fraction | None, Field(description="share of the contract that is billed, from 0 to 1")
+    ] = None
+    contract_mw: Annotated[
+        Amount | None, Field(description="MW contracted at the meter, above 0")
+    ] = None
+    past_peak_mw: Annotated[
+        Amount | None, Field(description="MW, highest demand of the months before, above 0")
+    ] = None
+    ratchet_frac: Annotated[
+        Fraction | None, Field(description="share of the past peak that stays billed, 0 to 1")
+    ] = None
+    minimum_take_frac: Annotated[
+        Fraction | None, Field(description="share of the contract's energy paid, from 0 to 1")
+    ] = None
     pue: Annotated[
         float | None,
         Field(strict=True, ge=1, le=5, description="facility over IT energy, from 1 to 5"),
@@ -136,7 +152,19 @@ class Costing:
     grid_kgco2e_per_kwh: Annotated[
         AtLeastZero | None, Field(le=3, description="kgCO2e per kWh, from 0 to 3 (not grams)")
     ] = None
+    market_kgco2e_per_kwh: Annotated[
+        AtLeastZero | None, Field(le=3, description="kgCO2e per kWh of a contract, from 0 to 3")
+    ] = None
     life_years: Annotated[Amount | None, Field(le=50, description="years, above 0 to 50")] = None
+    network_life_years: Annotated[
+        Amount | None, Field(le=50, description="years, above 0 to 50")
+    ] = None
+    facility_life_years: Annotated[
+        Amount | None, Field(le=100, description="years, above 0 to 100")
+    ] = None
+    embodied_life_years: Annotated[
+        Amount | None, Field(le=50, description="years, above 0 to 50")
+    ] = None
     residual_frac: Annotated[Fraction | None, Field(description="a share from 0 to 1")] = None
     maintenance_frac: Annotated[
         Fraction | None, Field(description="a share of capex per year, from 0 to 1")
@@ -147,11 +175,23 @@ class Costing:
     colo_usd_per_kw_month: Annotated[
         AtLeastZero | None, Field(description="a price of at least 0")
     ] = None
+    facility_usd_per_w: Annotated[
+        AtLeastZero | None, Field(le=100, description="own building, $ per IT W, from 0 to 100")
+    ] = None
+    facility_kgco2e_per_w: Annotated[
+        AtLeastZero | None, Field(description="kgCO2e of the building per IT W, at least 0")
+    ] = None
     staff_usd_per_year: Annotated[
         AtLeastZero | None, Field(description="a cost of at least 0")
     ] = None
     rent_usd_per_device_hour: Annotated[
         AtLeastZero | None, Field(le=50, description="a price per hour and device, from 0 to 50")
+    ] = None
+    money: Annotated[Money, Field(description='"nominal", or "real" for dollars of today')] = (
+        "nominal"
+    )
+    inflation_frac: Annotated[
+        Fraction | None, Field(description="a share per year, only with real money")
     ] = None
     carbon_usd_per_t: Annotated[AtLeastZero, Field(description="a price of at least 0")] = 0.0
     price_usd: Annotated[

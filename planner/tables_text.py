@@ -43,6 +43,8 @@ def run_text(document: Mapping[str, Any]) -> str:
     missing = [f"{k}: {v}" for k, v in document["notes"].items() if k.startswith("missing_fact")]
     if missing:
         lines.append("left out, a fact is missing:\n  " + "\n  ".join(missing))
+    if "money" in document["notes"]:
+        lines.append(f"money: {document['notes']['money']}")
     return "\n".join(lines)
 
 

@@ -1,224 +1,254 @@
-"""Money and carbon over a physical front: one site a row, nothing unknown taken for zero."""
+"""Keys of [costing] on plans of a study: each moves what it should, or is refused."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import DENSE, planner, study_of, with_lines
 
 from costdata import catalog
-from planner.costing import cost_plans, front_of, limits_on, terms_of
+from costdata.tco import real_rate_frac
+from planner.costing import cost_plans, front_columns, terms_of
+from planner.costing_notes import costing_notes
 from planner.engine import catalogue_names
 from planner.run import joined
 from planner.study_set import with_settings
-from simkernel.errors import MissingFact
+from simkernel.errors import BadStudy, MissingFact
 
-CATALOG = catalog.load()
+ONE_SITE = ("costing.site=us-tx",)
 
 
 @pytest.fixture(scope="module")
-def plans(dense):
-    """The physical front of the small study, as columns."""
-    return joined([result.front for result in dense.results if result.front])
+def priced(dense):
+    """priced(*settings): the feasible plans of the small study under some costing."""
+    plans = joined([each["rows"] for each in dense.alone if each["feasible"]])
+    names, found = catalogue_names(), {}
+
+    def cost(*given):
+        if given not in found:
+            study = with_settings(dense.engine.study, [*ONE_SITE, *given], names)
+            found[given] = cost_plans(study, dense.engine.catalog, plans)
+        return found[given]
+
+    return cost
 
 
-def with_set(*settings_given):
-    """The small study with some keys replaced."""
-    return with_settings(study_of(DENSE), settings_given, catalogue_names())
+def year(costed, term):
+    """A term of the yearly bill of every row."""
+    return np.asarray(costed.ledgers["usd_per_year"].terms[term]) + 0.0 * costed.columns["usd"]
 
 
-def costed(plans, *settings_given):
-    """Plans under the small study with some keys replaced."""
-    return cost_plans(with_set(*settings_given), CATALOG, plans)
+DEMAND = "costing.demand_usd_per_kw_month=10"
+KEYS = {
+    "minimum_billing_frac=0.9": ("usd", (DEMAND, "costing.contract_mw=9")),
+    "contract_mw=9": ("usd", (DEMAND, "costing.minimum_billing_frac=0.9")),
+    "minimum_take_frac=0.99": ("usd", ()),
+    "colo_usd_per_kw_month=300": ("usd", ()),
+    "facility_usd_per_w=12": ("usd", ()),
+    "facility_kgco2e_per_w=2": ("kgco2e", ()),
+    "staff_usd_per_year=9e6": ("usd", ()),
+    "network_life_years=2": ("usd", ()),
+    "facility_life_years=40": ("usd", ("costing.facility_usd_per_w=12",)),
+    "embodied_life_years=9": ("kgco2e", ()),
+    "market_kgco2e_per_kwh=0.05": ("market_kgco2e", ()),
+    "rent_usd_per_device_hour=9": ("breakeven_utilisation_frac", ()),
+    "inflation_frac=0.04": ("usd", ("costing.money=real", "costing.inflation_frac=0.01")),
+    "all_in_usd_per_device.H100-SXM=90000": ("capex_usd", ()),
+}
 
 
-def test_every_plan_stands_at_every_site_once(plans):
-    """A site would be forgotten, or a plan priced twice."""
-    found = costed(plans)
-    pairs = list(zip(found.columns["plan"], found.columns["site"], strict=True))
-    assert len(pairs) == len(set(pairs)) == 3 * len(plans["plan"])
-    assert set(found.columns["site"]) == {"us-tx", "se", "cn-west"}
+@pytest.mark.parametrize("key", KEYS)
+def test_no_key_is_dead(priced, key):
+    """A price would be typed in and change nothing."""
+    column, around = KEYS[key]
+    before, after = priced(*around), priced(*around, f"costing.{key}")
+    assert np.any(before.columns[column] != after.columns[column])
+    if column in ("usd", "capex_usd", "breakeven_utilisation_frac"):
+        np.testing.assert_array_equal(before.columns["kgco2e"], after.columns["kgco2e"])
 
 
-@pytest.mark.parametrize("accounting", ["location_average", "location_marginal"])
-def test_a_row_has_every_term_of_its_own_site(plans, accounting):
-    """A plan would take its price from one site and its carbon from another."""
-    names = ("us-tx", "se", "fr")
-    chosen = f"costing.carbon={accounting}"
-    together = costed(plans, f"costing.site={','.join(names)}", chosen)
-    for place, name in enumerate(names):
-        apart = costed(plans, f"costing.site={name}", chosen)
-        for column, values in apart.columns.items():
-            np.testing.assert_array_equal(together.columns[column][place::3], values)
-        for ledger, expected in apart.ledgers.items():
-            total = np.asarray(together.ledgers[ledger].total)[place::3]
-            np.testing.assert_array_equal(total, expected.total)
-    terms = terms_of(with_set(f"costing.site={','.join(names)}", chosen).costing, CATALOG)
-    kwh = together.columns["facility_mwh"] * 1e3
-    factor = "grid_average" if accounting == "location_average" else "grid_marginal"
-    intensity = np.tile(getattr(terms, f"{factor}_kgco2e_per_kwh"), len(plans["plan"]))
-    expected = kwh * intensity
-    np.testing.assert_allclose(together.columns["operational_kgco2e"], expected, rtol=1e-12)
+class TestDemand:
+    def test_what_is_contracted_and_not_used_is_billed(self, priced):
+        """A site that reserved 9 MW would pay for the 40 kW it uses."""
+        costed = priced(DEMAND, "costing.contract_mw=9", "costing.minimum_billing_frac=0.8")
+        np.testing.assert_allclose(year(costed, "demand"), 0.8 * 9000 * 12 * 10, rtol=1e-12)
+
+    def test_a_past_peak_stays_on_the_bill(self, priced):
+        """The months after a peak would be billed as if it had not been."""
+        costed = priced(DEMAND, "costing.past_peak_mw=5", "costing.ratchet_frac=0.6")
+        np.testing.assert_allclose(year(costed, "demand"), 0.6 * 5000 * 12 * 10, rtol=1e-12)
+
+    def test_a_peak_above_contract_and_ratchet_is_billed_as_it_is(self, priced):
+        """A floor would be read as a cap."""
+        costed = priced(DEMAND, "costing.past_peak_mw=0.001", "costing.ratchet_frac=1")
+        peak_kw = costed.columns["facility_peak_w"] / 1000
+        np.testing.assert_allclose(year(costed, "demand"), peak_kw * 120, rtol=1e-12)
+
+    def test_energy_contracted_and_not_taken_is_paid_and_emits_nothing(self, priced):
+        """Take-or-pay would be free, or would emit carbon."""
+        plain, taken = priced(), priced("costing.contract_mw=9", "costing.minimum_take_frac=0.5")
+        price = catalog.load().site("us-tx").usd_per_kwh[1]
+        together = year(taken, "energy") + year(taken, "energy_not_taken")
+        np.testing.assert_allclose(together, 0.5 * 9000 * 8760 * price, rtol=1e-12)
+        np.testing.assert_array_equal(taken.columns["kgco2e"], plain.columns["kgco2e"])
+        assert not year(plain, "energy_not_taken").any()
 
 
-def test_plans_in_another_order_cost_the_same(plans):
-    """A cost would belong to a place in the table, not to a plan."""
-    order = np.random.default_rng(3).permutation(len(plans["plan"]))
-    mixed = costed({name: column[order] for name, column in plans.items()}, "costing.site=se")
-    first = costed(plans, "costing.site=se")
-    for name, values in first.columns.items():
-        np.testing.assert_array_equal(mixed.columns[name], np.asarray(values)[order])
-    assert mixed.is_front.sum() == first.is_front.sum()
+class TestOwnOrRent:
+    def test_at_the_break_even_use_rent_equals_the_cost_of_owning(self, priced):
+        """A buyer would be told the wrong share of hours."""
+        columns = priced("costing.rent_usd_per_device_hour=2.5").columns
+        rent = 2.5 * 8760 * columns["devices"] * columns["breakeven_utilisation_frac"]
+        np.testing.assert_allclose(rent, columns["usd_per_year"], rtol=1e-12)
+
+    def test_payback_repays_the_price_out_of_what_renting_would_cost(self, priced):
+        """The month of payback would be of another price."""
+        costed = priced("costing.rent_usd_per_device_hour=4")
+        columns = costed.columns
+        paid = ("maintenance", "energy", "colocation", "staff", "demand", "energy_not_taken")
+        running = sum(year(costed, name) for name in paid)
+        rent = 4 * 8760 * columns["devices"]
+        repaid = columns["payback_months"] / 12 * (rent - running)
+        np.testing.assert_allclose(repaid, columns["capex_usd"], rtol=1e-9)
+        assert np.all(columns["payback_discounted_months"] > columns["payback_months"])
+
+    def test_a_price_that_is_never_repaid_is_null_with_a_reason(self, priced):
+        """Never would be told as month 0, or as infinity in a JSON."""
+        costed = priced("costing.rent_usd_per_device_hour=0.1")
+        assert np.isnan(costed.columns["payback_months"]).all()
+        assert "never repays" in costed.reasons["payback_months"]
+        assert (costed.columns["breakeven_utilisation_frac"] > 1).all()
+
+    def test_what_is_rented_has_no_payback(self, priced):
+        """Renting would be compared with itself."""
+        columns = priced("costing.acquire=on_demand").columns
+        assert np.isnan(columns["breakeven_utilisation_frac"]).all()
+        np.testing.assert_allclose(columns["usd"], columns["rent_usd"], rtol=1e-12)
+
+    def test_a_lease_leaves_the_site_to_the_plan(self, priced):
+        """A lease would bring its own electricity."""
+        leased = priced("costing.acquire=lease", "costing.rent_usd_per_device_hour=1.5")
+        assert year(leased, "energy").all()
+        assert year(leased, "rent").all()
+        assert not year(leased, "servers").any()
+        unpriced = priced("costing.acquire=lease")
+        assert not len(unpriced.is_front)
+        assert unpriced.rejected["missing_fact"] > 0
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.floats(0.01, 100.0))
-def test_a_price_times_k_is_k_times_the_bill(plans, factor):
-    """Twice the price of a chip would not be twice the bill for chips."""
-    chips = ("H100-SXM", "A100-80G-SXM")
+class TestCarbon:
+    def test_accountings_stand_beside_each_other_and_one_counts(self, priced):
+        """Average and marginal would be mixed in one front."""
+        average, marginal = priced(), priced("costing.carbon=location_marginal")
+        for costed, own in ((average, "location_average"), (marginal, "location_marginal")):
+            columns = costed.columns
+            np.testing.assert_array_equal(columns["operational_kgco2e"], columns[f"{own}_kgco2e"])
+            total = columns["operational_kgco2e"] + columns["embodied_kgco2e"]
+            np.testing.assert_array_equal(columns["kgco2e"], total)
+        for name in ("location_average_kgco2e", "location_marginal_kgco2e"):
+            np.testing.assert_array_equal(average.columns[name], marginal.columns[name])
 
-    def shares(scale):
-        prices = [f"costing.price_usd.{chip}={20_000 * scale}" for chip in chips]
-        found = costed(plans, "costing.site=se", *prices)
-        return found.ledgers["capex_usd"].terms, found.columns
+    def test_market_is_null_without_a_contract_and_a_number_with_one(self, priced):
+        """A site without a contract would report 0 kg."""
+        assert np.isnan(priced().columns["market_kgco2e"]).all()
+        assert "no contract" in priced().reasons["market_kgco2e"]
+        clean = priced("costing.market_kgco2e_per_kwh=0")
+        assert (clean.columns["market_kgco2e"] == 0).all()
+        assert "market_kgco2e" not in clean.reasons
 
-    (zero, _), (one, before), (scaled, after) = shares(1e-9), shares(1.0), shares(factor)
-    for term in ("servers", "spares"):
-        grown = np.asarray(scaled[term]) - np.asarray(zero[term])
-        expected = factor * (np.asarray(one[term]) - np.asarray(zero[term]))
-        np.testing.assert_allclose(grown, expected, rtol=1e-6, atol=1e-3)
-    for name in ("days", "kgco2e", "facility_mwh", "it_mean_w"):
-        np.testing.assert_array_equal(before[name], after[name])
-    moved = after["capex_usd"] > before["capex_usd"]
-    assert np.all(moved == (factor > 1)) or factor == 1.0
+    def test_a_carbon_price_moves_money_and_no_carbon(self, priced):
+        """A price per tonne would be read per kilogram."""
+        free, taxed = priced(), priced("costing.carbon_usd_per_t=100")
+        paid = taxed.columns["usd"] - free.columns["usd"]
+        np.testing.assert_allclose(paid, free.columns["operational_kgco2e"] / 10, rtol=1e-9)
+        np.testing.assert_array_equal(free.columns["kgco2e"], taxed.columns["kgco2e"])
 
-
-@settings(max_examples=25, deadline=None)
-@given(st.floats(1.0, 3.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_pue_is_used_once_and_tariffs_are_linear(plans, pue, usd_per_kwh, kgco2e_per_kwh):
-    """PUE would be in power and energy both, or a price would be counted per month."""
-    found = costed(
-        plans,
-        "costing.site=se",
-        f"costing.pue={pue}",
-        f"costing.usd_per_kwh={usd_per_kwh}",
-        f"costing.grid_kgco2e_per_kwh={kgco2e_per_kwh}",
-    )
-    columns = found.columns
-    hours = columns["days"] * 24
-    it_mwh = columns["it_mean_w"] * hours / 1e6
-    np.testing.assert_allclose(columns["it_mwh"], it_mwh, rtol=1e-12)
-    np.testing.assert_allclose(columns["facility_mwh"], pue * it_mwh, rtol=1e-12)
-    np.testing.assert_allclose(columns["facility_mean_w"], pue * columns["it_mean_w"], rtol=1e-12)
-    np.testing.assert_allclose(columns["facility_peak_w"], pue * columns["it_peak_w"], rtol=1e-12)
-    carbon = 1e3 * pue * it_mwh * kgco2e_per_kwh
-    np.testing.assert_allclose(columns["operational_kgco2e"], carbon, rtol=1e-12, atol=1e-12)
-    energy = np.asarray(found.ledgers["usd"].terms["energy"])
-    utilisation = terms_of(with_set("costing.site=se").costing, CATALOG).utilisation_frac[0]
-    usd = 1e3 * pue * it_mwh * usd_per_kwh / utilisation
-    np.testing.assert_allclose(energy, usd, rtol=1e-12, atol=1e-12)
+    def test_a_cap_on_carbon_is_kept_by_the_whole_front(self, priced):
+        """A cap would be one more wish."""
+        cap = float(np.median(priced().columns["kgco2e"]))
+        capped = priced(f"limits.kgco2e={cap}")
+        assert capped.rejected["kgco2e"] > 0
+        assert (capped.columns["kgco2e"][capped.is_front] <= cap).all()
 
 
-def test_ledgers_sum_to_their_columns(plans):
-    """The parts of a cost would not be the cost."""
-    found = costed(plans)
-    for name, ledger in found.ledgers.items():
-        parts = sum(np.asarray(term) + 0.0 for term in ledger.terms.values())
-        np.testing.assert_allclose(found.columns[name], parts, rtol=1e-9)
+class TestMoney:
+    def test_real_money_is_discounted_at_the_real_rate(self, priced, dense):
+        """Dollars of today would carry the interest of dollars of then."""
+        real = priced("costing.money=real", "costing.inflation_frac=0.03")
+        rate = float(real_rate_frac(0.08, 0.03))
+        same = priced(f"costing.wacc_frac={rate!r}")
+        np.testing.assert_allclose(real.columns["usd"], same.columns["usd"], rtol=1e-12)
+
+    def test_the_money_is_named(self, dense):
+        """A reader could not tell nominal from real, discounted from not."""
+        told = [
+            costing_notes(with_settings(dense.engine.study, s), dense.engine.catalog, None)[
+                "money"
+            ]
+            for s in ([], ["costing.money=real", "costing.inflation_frac=0.03"])
+        ]
+        assert told[0].startswith("nominal dollars; usd and usd_per_year carry interest at 0.08")
+        assert told[1].startswith("real dollars")
+        assert "0.03" in told[1]
+        assert all("payback_months is not discounted" in words for words in told)
+
+    def test_no_interest_is_the_price_over_the_life(self, priced):
+        """A rate of 0 would divide by zero."""
+        free = priced("costing.wacc_frac=0", "costing.residual_frac=0", "costing.life_years=4")
+        wanted = np.asarray(free.ledgers["capex_usd"].terms["servers"]) / 4
+        np.testing.assert_allclose(year(free, "servers"), wanted, rtol=1e-12)
+
+    @settings(max_examples=20, deadline=None)
+    @given(k=st.floats(0.01, 100))
+    def test_every_price_of_a_study_times_k_is_k_times_the_bill(self, priced, k):
+        """A price slider would not move the bill by its own share."""
+        given_usd = {
+            "all_in_usd_per_device.H100-SXM": 4e4, "all_in_usd_per_device.A100-80GB-SXM": 2e4,
+            "usd_per_kwh": 0.08, "demand_usd_per_kw_month": 9, "colo_usd_per_kw_month": 150,
+            "staff_usd_per_year": 1e5, "carbon_usd_per_t": 50, "rent_usd_per_device_hour": 0.4,
+        }  # fmt: skip
+        one, many = (
+            priced(*[f"costing.{key}={usd * times!r}" for key, usd in given_usd.items()])
+            for times in (1.0, k)
+        )
+        for name in ("usd", "usd_per_year", "capex_usd", "usd_per_device_hour", "usd_per_mtoken"):
+            np.testing.assert_allclose(many.columns[name], k * one.columns[name], rtol=1e-11)
+        for name in ("kgco2e", "water_l", "breakeven_utilisation_frac"):
+            np.testing.assert_allclose(many.columns[name], one.columns[name], rtol=1e-11)
 
 
-def test_hardware_that_nobody_sells_on_these_terms_is_counted(plans, tmp_path):
-    """What has no price would be free, and win."""
-    rented = {**plans, "accelerator": np.full(len(plans["plan"]), "Ascend-910C", dtype=object)}
-    rented["supernode_devices"] = np.full(len(plans["plan"]), 384)
-    rented["used_per_domain"] = np.full(len(plans["plan"]), 384)
-    found = costed(rented, "costing.acquire=spot")
-    assert found.rejected["missing_fact"] == 3 * len(plans["plan"])
-    assert len(found.is_front) == 0
-    study = tmp_path / "x.toml"
-    text = with_lines(DENSE, accelerator='accelerator = "Ascend-910C"', days="")
-    text = text.replace("supernode_devices = 8", 'supernode_devices = "offered"')
-    study.write_text(text.replace("[limits]", 'acquire = "spot"\n[limits]'))
-    answer = planner("run", study, "--db", tmp_path / "x.duckdb", "--workers", 1, "--json")
-    assert answer.code == 1
-    assert answer.document["rejected"]["missing_fact"] == 3 * answer.document["physical_front"] > 0
-    answer = planner("evaluate", study, "--json")
-    assert answer.code == 1
-    (line,) = answer.document["violations"]
-    assert (line["limit"], line["unit"]) == ("missing_fact", "price to spot")
-    assert "usd" not in answer.document["metrics"]
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["costing.usd_per_kwh=-0.01"], "usd_per_kwh"),
+        (["costing.price_usd.H100-SXM=0"], "H100-SXM"),
+        (["costing.price_usd.H100-SXM=-3"], "H100-SXM"),
+        (["costing.life_years=inf"], "life_years"),
+        (["costing.wacc_frac=nan"], "wacc_frac"),
+        (["costing.ratchet_frac=0.5"], "past peak"),
+        (["costing.inflation_frac=0.02"], 'money = "real"'),
+        (["costing.utilisation_frac=0"], "utilisation_frac"),
+        (["costing.facility_usd_per_w=9", "costing.colo_usd_per_kw_month=9"], "set one of them"),
+    ],
+)
+def test_what_cannot_mean_anything_is_refused(dense, given, said):
+    """A negative or missing figure would be costed as if it were one."""
+    with pytest.raises(BadStudy, match=said):
+        terms_of(with_settings(dense.engine.study, given).costing, dense.engine.catalog)
 
 
-def test_an_objective_that_is_not_known_is_counted_not_zero(plans):
-    """A site of which nobody knows the water would be the driest (codecarbon#1316)."""
-    wet = with_settings(
-        study_of(DENSE + '[objectives]\nminimise = ["water_l", "usd"]\n'),
-        ["costing.site=se,sg"],
-        catalogue_names(),
-    )
-    found = cost_plans(wet, CATALOG, plans)
-    unknown = np.isnan(found.columns["water_l"])
-    assert set(found.columns["site"][unknown]) == {"sg"}
-    assert set(found.columns["site"][found.is_front]) == {"se"}
-    assert found.rejected["missing_fact"] == unknown.sum() == len(plans["plan"])
-    assert "water" in found.reasons["water_l"]
-    limited = costed(plans, "costing.site=sg", "limits.water_l=1e12")
-    assert limited.rejected["water_l"] == len(plans["plan"])
-    assert not limited.is_front.any()
-    assert np.all(np.isinf(limited.worst_excess) | (limited.worst_excess > 1e300))
+def test_real_money_without_an_inflation_is_a_missing_fact(dense):
+    """An inflation of 0 would be assumed in silence."""
+    study = with_settings(dense.engine.study, ["costing.money=real"])
+    with pytest.raises(MissingFact, match="inflation_frac"):
+        terms_of(study.costing, dense.engine.catalog)
 
 
-def test_an_unknown_figure_is_told_as_such(tmp_path):
-    """The text would end in a traceback where the figure should stand."""
-    study = tmp_path / "x.toml"
-    study.write_text(
-        with_lines(DENSE, days="water_l = 1e12").replace('"us-tx", "se", "cn-west"', '"sg"')
-    )
-    words = ("--set", "devices=64", "--set", "recompute=selective")
-    answer = planner("evaluate", study, *words)
-    assert answer.code == 1
-    assert "infeasible: water_l: has NULL, limit " in answer.out
-    document = planner("evaluate", study, *words, "--json").document
-    assert document["violations"][0]["have"] is None
-    run = planner("run", study, "--db", tmp_path / "x.duckdb", "--workers", 1)
-    assert run.code == 1
-    assert "beyond water_l" in run.out
-
-
-def test_a_term_that_a_site_lacks_is_named_with_the_site():
-    """A person would not know which of the sites to give a figure for."""
-    with pytest.raises(MissingFact) as caught:
-        terms_of(with_set("costing.site=vn,se,qa", "costing.carbon=location_marginal").costing,
-                 CATALOG)  # fmt: skip
-    assert len(caught.value.faults) == 2
-    assert [fault.split()[1] for fault in caught.value.faults] == ["vn", "qa"]
-    assert "costing.grid_kgco2e_per_kwh" in caught.value.faults[0]
-    given_it = with_set("costing.site=vn", "costing.carbon=market",
-                        "costing.grid_kgco2e_per_kwh=0.1")  # fmt: skip
-    assert terms_of(given_it.costing, CATALOG).market_kgco2e_per_kwh.tolist() == [0.1]
-
-
-def test_limits_of_both_directions_are_judged_the_right_way_round(plans):
-    """A speed limit would be taken for a speed cap."""
-    study = with_set("limits.tokens_per_s=1e5", "limits.usd=1e5", "limits.days=1e9")
-    columns = cost_plans(study, CATALOG, plans).columns
-    limits = limits_on(study, columns)
-    np.testing.assert_array_equal(limits["tokens_per_s"].excess > 0, columns["tokens_per_s"] < 1e5)
-    np.testing.assert_array_equal(limits["usd"].excess > 0, columns["usd"] > 1e5)
-    assert limits["usd"].unit == "USD"
-
-
-def test_of_equal_rows_the_first_stays_and_forbidden_rows_do_not_count(plans):
-    """A plan would be shown twice, or beaten by one that is not allowed."""
-    study = with_set("costing.site=se")
-    columns = cost_plans(study, CATALOG, plans).columns
-    twice = {name: np.concatenate([column, column]) for name, column in columns.items()}
-    count = len(columns["days"])
-    everyone = front_of(study, twice, np.ones(2 * count, bool))
-    assert not everyone[count:].any()
-    best = int(np.flatnonzero(everyone)[0])
-    allowed = np.ones(2 * count, bool)
-    allowed[[best, best + count]] = False
-    without = front_of(study, twice, allowed)
-    assert not without[best]
-    assert without.any()
+def test_what_is_not_known_is_null_on_the_front_and_never_nought(priced, dense):
+    """A missing intensity or rent would be shown as free."""
+    costed = priced()
+    front = front_columns(dense.engine.study, costed)
+    for name in costed.reasons:
+        if name in front:
+            values = np.asarray(front[name], float)
+            assert np.isnan(values).any()
+            assert not (values == 0).any()

@@ -86,6 +86,9 @@ def test_the_command_gives_the_document_of_a_fresh_run(stored, tmp_path):
     assert set(ours) == {*theirs, "parent"}
     for key in set(theirs) - OF_ONE_RUN:
         assert ours[key] == theirs[key], key
+    notes = [{k: v for k, v in d["notes"].items() if k not in ("priced", "sweep_s")}
+             for d in (ours, theirs)]  # fmt: skip
+    assert notes[0] == notes[1]
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64, 100_000])

@@ -1,0 +1,50 @@
+"""What a reader of a costing must know: its money, where prices are from, what is NULL and why.
+
+Sentences only; nothing is computed from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costdata.catalog import Catalog
+from costdata.quotes import chip_prices
+from planner.costing import Costed, terms_of
+from planner.study import Study
+from planner.study_parts import Costing
+
+
+def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict[str, str]:
+    """Notes by name: "money", "price CHIP", "NULL METRIC".
+
+    Parameters
+    ----------
+    costed : None where nothing was feasible
+    """
+    notes = {"money": _money(study.costing, catalog)}
+    if costed is None:
+        return notes
+    for chip in costed.chips:
+        notes[f"price {chip}"] = price_note(study.costing, catalog, chip)
+    return notes | {f"NULL {name}": why for name, why in costed.reasons.items()}
+
+
+def price_note(costing: Costing, catalog: Catalog, chip: str) -> str:
+    """Where the price and the rent of a chip come from."""
+    all_in: Mapping[str, float] = {**costing.all_in_usd_per_device, **costing.all_in_usd_per_unit}
+    own, rent = costing.price_usd, costing.rent_usd_per_device_hour
+    (words,) = chip_prices(catalog, chip, costing.acquire, own, rent).notes
+    told = words.removeprefix(f"{chip}: ")
+    return f"price: the study's own, all in; {told.split('; ')[-1]}" if chip in all_in else told
+
+
+def _money(costing: Costing, catalog: Catalog) -> str:
+    """The money that amounts are in and the rate at which they are discounted."""
+    rate = float(terms_of(costing, catalog).wacc_frac[0])
+    discounted = f"usd and usd_per_year carry interest at {rate:.4g} a year"
+    if costing.money == "nominal":
+        return f"nominal dollars; {discounted}; payback_months is not discounted"
+    return (
+        f"real dollars, of today; {discounted}, which is the nominal rate less an inflation of "
+        f"{costing.inflation_frac:.4g}; payback_months is not discounted"
+    )
