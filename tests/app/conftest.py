@@ -1,5 +1,6 @@
 """A database with a small run in it, as a person finds it when the app opens."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,12 @@ days = 120
 minimise = ["devices", "days", "usd", "kgco2e"]
 """
 """64 candidates; several chips, counts and sites are on the front."""
+
+
+@pytest.fixture(autouse=True)
+def own_main(monkeypatch):
+    """The main module as it was: Streamlit puts the app there, and new processes would load it."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 @dataclass(frozen=True)
