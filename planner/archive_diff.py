@@ -19,7 +19,7 @@ from planner.axes import AXES
 SAME_FRAC = 1e-9
 """Numbers this near are one number: the order of a sum moves them by 1e-12."""
 
-NAMES = ("plan", "site", "acquire")
+NAMES = ("plan", "site", "acquire", "scenario")
 NOT_METRICS = (*NAMES, "design_key", "status", *AXES)
 Pair = tuple[Any, Any]
 Row = tuple[str, ...]

@@ -15,8 +15,10 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
-from planner.engine import catalogue_names, prepare
+from planner.engine import catalogue_names
 from planner.explain import Explained, explain_plan, nearest_change, one_change, plain
+from planner.hardware_explain import hardware_evaluated, hardware_explained
+from planner.kinds import KINDS, prepare
 from planner.plan_keys import plan_key
 from planner.recost import recost as recosted
 from planner.recost import stored_study
@@ -72,10 +74,8 @@ def show(db: Path, name: str) -> dict[str, Any]:
     """One run: its front and what each rule and limit removed."""
     archive = Archive(db)
     record = archive.run(name)
-    front = archive.front(record.run)
-    rows = len(front["plan"]) if "plan" in front else 0
-    shown = [n for n in front if "[" not in n and n not in ("run", "key", "status")]
     summary = record.summary
+    options = _lines(archive.sample(record.run)) if _keeps_options(record) else None
     return {
         "run": record.run,
         "study": record.start.study,
@@ -87,7 +87,8 @@ def show(db: Path, name: str) -> dict[str, Any]:
             "evaluated": summary.evaluated if summary else None,
         },
         "physical_front": summary.physical_front if summary else None,
-        "front": [{n: _cell(front[n][i]) for n in shown} for i in range(rows)],
+        "front": _lines(archive.front(record.run)),
+        **({} if options is None else {"options": options}),
         "rejected": dict(summary.rejected) if summary else {},
         "nearest": dict(summary.nearest) if summary else {},
         "notes": dict(summary.notes) if summary else {},
@@ -102,7 +103,7 @@ def show_study(path: str) -> dict[str, Any]:
     """A study file with every default written out, and the size of its space."""
     study = _study(path, ())
     document = study_document(study)
-    if study.kind == "train":
+    if study.kind in KINDS:
         space = prepare(study).space
         document["space"] = {"enumerated": space.enumerated, "bills": len(space.bill_codes)}
     return document
@@ -114,6 +115,8 @@ def explain(db: Path, name: str, plan: str) -> dict[str, Any]:
     record = archive.run(name)
     front = archive.front(record.run)
     wanted = _plan_of(record.run, front, plan)
+    if record.start.kind == "hardware":
+        return {"run": record.run, **hardware_explained(stored_study(record), front, wanted, plan)}
     site = _site_of(front, plan)
     settings = [f"costing.site={site}"] if site else []
     engine = prepare(with_settings(stored_study(record), settings, catalogue_names()))
@@ -131,7 +134,10 @@ def explain(db: Path, name: str, plan: str) -> dict[str, Any]:
 
 def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:
     """One candidate of a study; the document of `evaluate --json`."""
-    found = single(_study(path, settings))
+    study = _study(path, settings)
+    if study.kind == "hardware":
+        return hardware_evaluated(study)
+    found = single(study)
     explained = explain_plan(found.engine, found.key)
     nearest = {} if explained.is_feasible else nearest_change(found.engine, found.key)
     sites = found.engine.study.costing.site
@@ -238,6 +244,17 @@ def _counts(record: RunRecord) -> dict[str, Any]:
         "front": summary.front,
         "front_hash": summary.front_hash,
     }
+
+
+def _keeps_options(record: RunRecord) -> bool:
+    kind = KINDS.get(record.start.kind)
+    return kind is not None and kind.keeps_options
+
+
+def _lines(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a stored table, one dictionary each; ledgers are for explain."""
+    shown = [n for n in table if "[" not in n and n not in ("run", "key", "status")]
+    return [{n: _cell(table[n][i]) for n in shown} for i in range(len(table.get("plan", ())))]
 
 
 def _cell(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from costdata.catalog import Catalog
 from costdata.tco import HOURS_PER_YEAR
 from planner.axes import DEFAULT_SCHEDULE
 from planner.costing import Costed, cost_plans, is_costed, terms_of
@@ -24,6 +25,7 @@ from planner.plan_keys import broken_rules, codes_of, neighbours, plan_name
 from planner.rules import bill_rules, train_rules
 from planner.search.sweep import named_rows
 from planner.space import Ints, keys_of, values_of
+from planner.study import Study
 from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger
 from simkernel.models import active_parameters, parameters
@@ -79,10 +81,10 @@ def explain_plan(engine: Engine, key: int) -> Explained:
     costed = _costed(engine, plans)
     at = _site_row(engine, costed, 0)
     site = {} if costed is None else {"site": np.asarray(costed.columns["site"])[[at]]}
-    facts = _facts(engine, {**plans, **site})
-    ledgers = {name: _shown(ledger, 0) for name, ledger in found.ledgers.items()}
+    facts = shown_facts(engine.study, engine.catalog, {**plans, **site})
+    ledgers = {name: shown_ledger(ledger, 0) for name, ledger in found.ledgers.items()}
     if costed is not None:
-        ledgers |= {name: _shown(ledger, at) for name, ledger in costed.ledgers.items()}
+        ledgers |= {name: shown_ledger(ledger, at) for name, ledger in costed.ledgers.items()}
     metrics = {name: plain(value[0]) for name, value in found.metrics.items()}
     if costed is not None:
         metrics |= {
@@ -96,7 +98,7 @@ def explain_plan(engine: Engine, key: int) -> Explained:
         metrics=metrics,
         violations=violations(engine, found, costed),
         ledgers=ledgers,
-        binds={name: _largest(ledger) for name, ledger in ledgers.items()},
+        binds={name: shown_term(ledger) for name, ledger in ledgers.items()},
         traffic={name: float(value[0]) for name, value in found.traffic.items()},
         napkin=_napkin(engine, found, costed, at),
         facts_used=facts,
@@ -226,6 +228,40 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
+def shown_ledger(ledger: Ledger, row: int) -> dict[str, Any]:
+    """One row of a ledger as a document has it."""
+    one = {
+        n: float(np.asarray(v + 0.0).reshape(-1)[row if np.ndim(v) else 0])
+        for n, v in ledger.terms.items()
+    }
+    return {"unit": ledger.unit, "terms": one, "total": sum(one.values())}
+
+
+def shown_term(ledger: Mapping[str, Any]) -> str:
+    """The largest term of a shown ledger, and its share."""
+    terms = ledger["terms"]
+    name = max(terms, key=lambda term: terms[term])
+    share = terms[name] / ledger["total"] if ledger["total"] else 0.0
+    return f"{name} ({share:.0%})"
+
+
+def shown_facts(
+    study: Study, catalog: Catalog, columns: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Every fact that some rows rest on, by full name, as a document has it."""
+    return {
+        name: {
+            "value": plain(fact.value) if isinstance(fact.value, int | float) else str(fact.value),
+            "unit": fact.unit,
+            "source": fact.source,
+            "as_of": fact.as_of,
+            "grade": fact.grade,
+            "verified": bool(fact.verified),
+        }
+        for name, fact in facts_used(study, catalog, columns).items()
+    }
+
+
 def _no_price(engine: Engine) -> dict[str, Any]:
     acquire = engine.study.costing.acquire
     return {"limit": "missing_fact", "have": 0.0, "need": 1.0, "unit": f"price to {acquire}"}
@@ -345,35 +381,6 @@ def _relative(value: float | None, own: float | None) -> float | None:
 def _axes(engine: Engine, plans: Mapping[str, Any], row: int) -> dict[str, Any]:
     names = (*engine.space.axes, "data_parallel")
     return {name: plain(plans[name][row]) for name in names if name in plans}
-
-
-def _shown(ledger: Ledger, row: int) -> dict[str, Any]:
-    one = {
-        n: float(np.asarray(v + 0.0).reshape(-1)[row if np.ndim(v) else 0])
-        for n, v in ledger.terms.items()
-    }
-    return {"unit": ledger.unit, "terms": one, "total": sum(one.values())}
-
-
-def _largest(ledger: Mapping[str, Any]) -> str:
-    terms = ledger["terms"]
-    name = max(terms, key=lambda term: terms[term])
-    share = terms[name] / ledger["total"] if ledger["total"] else 0.0
-    return f"{name} ({share:.0%})"
-
-
-def _facts(engine: Engine, plans: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {
-        name: {
-            "value": plain(fact.value) if isinstance(fact.value, int | float) else str(fact.value),
-            "unit": fact.unit,
-            "source": fact.source,
-            "as_of": fact.as_of,
-            "grade": fact.grade,
-            "verified": bool(fact.verified),
-        }
-        for name, fact in facts_used(engine.study, engine.catalog, plans).items()
-    }
 
 
 def _napkin(

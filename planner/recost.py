@@ -21,7 +21,6 @@ from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import SUMMARISED, RunRecord, RunSummary
 from planner.axes import AXES
-from planner.costed_front import cost_front
 from planner.costing import (
     Costed,
     front_columns,
@@ -30,11 +29,12 @@ from planner.costing import (
     nearest_costed,
 )
 from planner.costing_notes import costing_notes
-from planner.engine import catalogue_names, refuse_unknown_metrics
+from planner.engine import catalogue_names
 from planner.facts_used import facts_hash, facts_used
+from planner.kinds import kind_of
 from planner.metrics import is_at_least
 from planner.pareto import nondominated_by
-from planner.run import Finished, run_start
+from planner.run import Finished, options_of, run_start
 from planner.search.sweep import FOLLOWS_FROM_FRONT, criteria, further_criteria
 from planner.study import Study, study_document, study_from_json
 from planner.study_set import with_settings
@@ -97,6 +97,8 @@ def recost(archive: Archive, run: str, settings: Sequence[str] = ()) -> Finished
     archive.append_facts(new, facts_used(done.study, done.catalog, sold))
     if front:
         archive.append_front(new, front)
+    if done.costed and kind_of(done.study).keeps_options:
+        archive.append_sample(new, options_of(done.costed))
     summary = _summary(done, front)
     state = next(e.name for e in reversed(done.root.events) if e.name in SUMMARISED)
     archive.finish_run(new, summary, state)
@@ -112,10 +114,10 @@ def repriced(archive: Archive, run: str, settings: Sequence[str] = ()) -> Repric
     catalog = catalogue.load(Path(before.tables) if before.tables else None)
     study = with_settings(stored_study(parent), settings, catalogue_names(catalog))
     refuse_simulation(before, study)
-    refuse_unknown_metrics(study)
+    kind_of(study).refuse(study)
     plans = still_on_front(before, study, physical_plans(archive, root.run))
     started = time.perf_counter()
-    costed = cost_front(study, catalog, plans) if len(plans["plan"]) else None
+    costed = kind_of(study).cost(study, catalog, plans) if len(plans["plan"]) else None
     seconds = time.perf_counter() - started
     return Repriced(parent, root, swept, study, catalog, plans, costed, seconds)
 

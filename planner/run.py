@@ -22,7 +22,6 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunStart, RunSummary
-from planner.costed_front import cost_front
 from planner.costing import (
     Costed,
     front_columns,
@@ -34,11 +33,14 @@ from planner.costing import (
 from planner.costing_notes import costing_notes
 from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
-from planner.search.sweep import BillResult, sweep
+from planner.kinds import cost, kind_of, sweep
+from planner.search.sweep import BillResult
 from planner.study import Study, study_document
 
 FLUSH_S = 5.0
 """Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
+
+MOST_OPTIONS = 1000  # our choice: rows a person may want to see beside the front
 
 Progress = Callable[[int, int, int, int], None]
 """Called with bills done, bills in all, candidates evaluated, plans on the physical front."""
@@ -154,9 +156,25 @@ def _run(
     summary = _summary(engine, total, costed, front, started, sweep_s)
     if front:
         archive.append_front(run, front)
+    if costed and kind_of(engine.study).keeps_options:
+        archive.append_sample(run, options_of(costed))
     state = "stopped" if stop else "finished"
     archive.finish_run(run, summary, state)
     return Finished(run, state, summary, front)
+
+
+def options_of(costed: Costed) -> dict[str, Any]:
+    """Costed rows of a study whose every row is an answer, those of the front first.
+
+    Returns
+    -------
+    columns, with "is_front" and the limits a row breaks in "over"; (n,) with n <= MOST_OPTIONS
+    """
+    order = np.argsort(~costed.is_front, kind="stable")[:MOST_OPTIONS]
+    names = np.array(list(costed.limits), dtype=object)
+    over = ["; ".join(names[excess > 0]) for excess in costed.excess[:, order].T]
+    table = {name: np.asarray(column)[order] for name, column in costed.columns.items()}
+    return {**table, "is_front": costed.is_front[order], "over": np.array(over, dtype=object)}
 
 
 def run_start(study: Study, catalog: Catalog, parent: str = "") -> RunStart:
@@ -208,7 +226,7 @@ def _cost(engine: Engine, total: Total) -> Costed | None:
     plans = joined(total.fronts)
     order = np.argsort(plans["key"], kind="stable")
     plans = {name: column[order] for name, column in plans.items()}
-    costed = cost_front(engine.study, engine.catalog, plans)
+    costed = cost(engine.study, engine.catalog, plans)
     total.rejected.update(costed.rejected)
     return costed
 
@@ -233,6 +251,7 @@ def _summary(
         front_hash=front_hash(engine.study, front),
         notes={
             **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
+            **kind_of(engine.study).notes(engine),
             **_sweep_note(sweep_s),
             **costing_notes(engine.study, engine.catalog, costed),
         },

@@ -16,13 +16,26 @@ DECISIONS = (
     "context_parallel", "expert_parallel", "data_parallel", "virtual_stages",
     "micro_batch_sequences", "global_batch_sequences", "zero_stage", "recompute", "precision",
 )  # fmt: skip
+BUYING = (
+    "accelerator", "purchase_units", "devices", "power_cap_frac", "precision", "site", "scenario",
+    "peak_flop_per_s", "capex_usd", "it_peak_w", "binding", "more_purchase_units_with_1_mw",
+    "more_purchase_units_with_10_musd", "stranded_w", "stranded_usd", "over",
+)  # fmt: skip
+"""What is shown of every option where hardware alone is bought."""
+
+NEVER_LEFT_OUT = ("accelerator", "purchase_units", "capex_usd", "binding")
+
 SHORT = {
+    "purchase_units": "units", "power_cap_frac": "cap", "peak_flop_per_s": "flop/s",
+    "more_purchase_units_with_1_mw": "+1 MW", "more_purchase_units_with_10_musd": "+$10M",
     "supernode_devices": "domain", "tensor_parallel": "tp", "pipeline_parallel": "pp",
     "context_parallel": "cp", "expert_parallel": "ep", "data_parallel": "dp",
     "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
     "zero_stage": "zero",
 }  # fmt: skip
 MOST_ROWS = 40
+SAID = ("basis", "not_included")
+"""Notes of a run that a reader of its figures needs."""
 
 
 def run_text(document: Mapping[str, Any]) -> str:
@@ -35,11 +48,14 @@ def run_text(document: Mapping[str, Any]) -> str:
     else:
         lines += _said_of_no_front(document["state"])
         lines += _nearest_lines(document.get("nearest", {}))
+    if document.get("options"):
+        lines.append(_options_table(document["options"]))
     masked, rejected = document["candidates"]["masked"], document["rejected"]
     if masked:
         lines.append(_counts_table("cannot exist (no physics needed)", masked))
     if rejected:
         lines.append(_counts_table("evaluated and over a limit", rejected))
+    lines += [f"{k}: {document['notes'][k]}" for k in SAID if k in document["notes"]]
     missing = [f"{k}: {v}" for k, v in document["notes"].items() if k.startswith("missing_fact")]
     if missing:
         lines.append("left out, a fact is missing:\n  " + "\n  ".join(missing))
@@ -140,6 +156,20 @@ def _said_of_no_front(state: str) -> list[str]:
     return ["Nothing feasible was found before it was stopped."] if state == "stopped" else []
 
 
+def _options_table(options: Sequence[Mapping[str, Any]]) -> str:
+    """Every option, the chosen ones marked; a column that says nothing is left out."""
+    names = [n for n in BUYING if any(row.get(n) not in (None, "") for row in options)]
+    names = [n for n in names if n in NEVER_LEFT_OUT or len({row[n] for row in options}) > 1]
+    rows = (
+        ["*" if row["is_front"] else "", *(_figure(row.get(n)) for n in names)]
+        for row in options[:MOST_ROWS]
+    )
+    heads = ["", *(SHORT.get(name, name) for name in names)]
+    text = _table("options, * on the front of their scenario", heads, rows)
+    more = len(options) - MOST_ROWS
+    return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
+
+
 def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
     lines = []
     for plan in nearest.get("plans", ())[:3]:
@@ -172,9 +202,11 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
         _ledger_table(name, ledger, document["binds"][name])
         for name, ledger in document["ledgers"].items()
     ]
-    traffic = "bytes per device and step: " + ", ".join(
+    bytes_moved = ", ".join(
         f"{k.split('_')[0]} the domain {v:.4g}" for k, v in document["traffic"].items()
     )
+    traffic = [f"bytes per device and step: {bytes_moved}"] if bytes_moved else []
+    notes = [f"{k}: {v}" for k, v in document.get("notes", {}).items()]
     napkin = _table(
         "napkin check",
         ["figure", "napkin", "plan", "how"],
@@ -186,7 +218,7 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
     unverified = (
         f"{len(document['unverified_facts'])} of {len(document['facts_used'])} facts unverified"
     )
-    return [axes, metrics, *ledgers, traffic, napkin, unverified]
+    return [axes, metrics, *ledgers, *traffic, napkin, *notes, unverified]
 
 
 def _ledger_table(name: str, ledger: Mapping[str, Any], binds: str) -> str:
@@ -222,7 +254,7 @@ def _figure(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
     return str(value)
 
 

@@ -1,0 +1,101 @@
+"""What differs between kinds of study: how one is prepared, swept and costed, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from costdata.catalog import Catalog
+from planner import engine as train
+from planner import hardware
+from planner.costed_front import cost_front
+from planner.costing import Costed
+from planner.search import sweep as train_sweep
+from planner.search.sweep import BillResult
+from planner.study import Study
+from simkernel.errors import BadStudy
+
+Sweep = Callable[[Any, int, Callable[[], bool]], Iterator[BillResult]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of study.
+
+    Parameters
+    ----------
+    prepare : the engine of a study: `study`, `catalog`, `space`, `missing`
+    sweep : results of its bills, given engine, workers and what asks to stop
+    cost : a physical front at the sites of a study
+    notes : what a reader of the front has to know, by name
+    refuse : what a costing of the study could not be told, as BadStudy
+    keeps_options : every costed row is an answer, not only the front
+    """
+
+    prepare: Callable[[Study], Any]
+    sweep: Sweep
+    cost: Callable[[Study, Catalog, Mapping[str, Any]], Costed]
+    refuse: Callable[[Study], None]
+    notes: Callable[[Any], dict[str, str]]
+    keeps_options: bool
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "train": Kind(
+            prepare=train.prepare,
+            sweep=train_sweep.sweep,
+            cost=cost_front,
+            refuse=train.refuse_unknown_metrics,
+            notes=lambda engine: {},
+            keeps_options=False,
+        ),
+        "hardware": Kind(
+            prepare=hardware.prepare,
+            sweep=hardware.sweep,
+            cost=hardware.cost,
+            refuse=hardware.refuse_unknown_metrics,
+            notes=hardware.notes,
+            keeps_options=True,
+        ),
+    }
+)
+"""Kinds that this version evaluates."""
+
+
+def prepare(study: Study) -> Any:
+    """The engine of a study, whatever its kind.
+
+    Raises
+    ------
+    BadStudy, MissingFact : the kind's own
+    """
+    return kind_of(study).prepare(study)
+
+
+def sweep(engine: Any, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
+    """Results of all bills of a prepared study, in the order they are done."""
+    return kind_of(engine.study).sweep(engine, workers, is_stopped)
+
+
+def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
+    """A physical front at the sites of a study."""
+    return kind_of(study).cost(study, catalog, plans)
+
+
+def kind_of(study: Study) -> Kind:
+    """How a study is answered.
+
+    Raises
+    ------
+    BadStudy : a kind of study this version cannot evaluate
+    """
+    if study.kind not in KINDS:
+        wanted = " or ".join(f'kind = "{name}"' for name in KINDS)
+        raise BadStudy(
+            f"study.kind = {study.kind!r} is read and checked but not evaluated in this version; "
+            f"wanted {wanted}"
+        )
+    return KINDS[study.kind]
