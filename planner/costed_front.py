@@ -19,12 +19,13 @@ from planner.costing import (
     NEAREST_ROWS,
     Costed,
     Desk,
+    bought_by,
     cost_at,
     desk_of,
     judged,
     limits_on,
     objectives_of,
-    price_rows,
+    price_at_site,
     worst_excess,
 )
 from planner.metrics import find_metric
@@ -66,11 +67,10 @@ def cost_front(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Cost
     desk = desk_of(study, catalog, names_in(plans))
     sites = len(study.costing.site)
     found = _Found()
-    step = max(BLOCK_ROWS // sites, 1)
     used = {name: np.asarray(plans[name]) for name in _used(study, plans)}
-    for start in range(0, len(plans["devices"]), step):
-        block = {name: column[start : start + step] for name, column in used.items()}
-        _add_block(desk, found, start * sites, block)
+    for start in range(0, len(plans["devices"]), BLOCK_ROWS):
+        block = {name: column[start : start + BLOCK_ROWS] for name, column in used.items()}
+        _add_block(desk, found, start, block)
     rows = np.sort(found.rows if len(found.rows) else found.nearest)
     few = np.unique(rows // sites)
     picked = {name: np.asarray(column)[few] for name, column in plans.items()}
@@ -94,18 +94,24 @@ def _compared(study: Study) -> tuple[str, ...]:
 
 
 def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) -> None:
-    """Price a block, count what each limit removes, and let its best rows meet the front."""
+    """Price a block of plans at one site after the other; its best rows meet the front."""
     study, sites = desk.study, len(desk.terms)
-    priced = price_rows(desk, block)
-    columns = {name: column[priced.plan_rows] for name, column in block.items()}
-    columns |= {**priced.costs.columns, "unverified_facts": priced.unverified_facts}
+    bought = bought_by(desk, block)
     owners = {find_metric(name).name for name in _compared(study)} | {"resident_bytes", "devices"}
-    columns = with_bands(study.kind, {n: c for n, c in columns.items() if n in owners})
+    own = {name: column[bought.plans] for name, column in block.items() if name in owners}
+    found.rejected["missing_fact"] += (len(block["devices"]) - len(bought.plans)) * sites
+    for site in range(sites):
+        priced = price_at_site(desk, block, bought, site)
+        columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
+        rows = (first + bought.plans) * sites + site
+        _add_rows(study, found, rows, with_bands(study.kind, columns))
+
+
+def _add_rows(study: Study, found: _Found, rows: Codes, columns: Mapping[str, Any]) -> None:
+    """Count what each limit removes, and keep what may be on the front, or near it."""
     limits = limits_on(study, columns)
     is_allowed, rejected = judged(study, columns, limits)
     found.rejected.update(rejected)
-    found.rejected["missing_fact"] += len(block["devices"]) * sites - len(is_allowed)
-    rows = first + priced.plan_rows * sites + priced.site_rows
     allowed = np.flatnonzero(is_allowed)
     if len(allowed):
         _meet(found, rows[allowed], objectives_of(study, columns)[allowed])
@@ -114,14 +120,15 @@ def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) 
 
 
 def _meet(found: _Found, rows: Codes, points: Floats) -> None:
-    """What stays of the front and of new rows; the first of equals stays."""
+    """What stays of the front and of new rows; of equals the one of the lowest row."""
     best = nondominated(points)
     rows, points = rows[best], points[best]
     if len(found.rows):
         rows = np.concatenate([found.rows, rows])
         points = np.concatenate([found.points, points])
-        stays = nondominated(points)
-        rows, points = rows[stays], points[stays]
+        order = np.argsort(rows)
+        order = order[nondominated(points[order])]
+        rows, points = rows[order], points[order]
     found.rows, found.points = rows, points
 
 
@@ -129,5 +136,5 @@ def _remember(found: _Found, rows: Codes, over: Floats) -> None:
     """The rows that exceed a limit least, until one is feasible."""
     rows = np.concatenate([found.nearest, rows])
     over = np.concatenate([found.nearest_over, over])
-    best = np.argsort(over, kind="stable")[:NEAREST_ROWS]
+    best = np.lexsort((rows, over))[:NEAREST_ROWS]
     found.nearest, found.nearest_over = rows[best], over[best]

@@ -12,8 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from costdata.bill import PlanCosts, PlanRun, missing_price, plan_costs
+from costdata.bill import (
+    EmbodiedFactors,
+    PlanCosts,
+    PlanRun,
+    Prices,
+    missing_price,
+    plan_costs,
+)
 from costdata.catalog import Catalog
+from costdata.hardware_bill import HardwareBill
 from costdata.quotes import site_terms
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_shares
@@ -139,6 +147,17 @@ class Desk:
 
 
 @dataclass(frozen=True)
+class Bought:
+    """What the plans that are for sale make one buy, at any site; (p,), `plans` their places."""
+
+    plans: Codes
+    chips: Codes
+    bill: HardwareBill
+    quoted: Prices
+    made: EmbodiedFactors
+
+
+@dataclass(frozen=True)
 class PricedRows:
     """Plans at sites before anything is compared; (m,), plans first, sites within a plan.
 
@@ -180,24 +199,50 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
     ----------
     plans : as for `cost_plans`, chips of the desk
     """
-    rows = rows_of(desk.quotes.shelf, plans)
-    bill, quoted, made = desk.quotes.of(rows)
-    lacking = missing_price(quoted, desk.terms.take(np.zeros(1, np.int64)))
-    priced = np.flatnonzero(~np.any(np.stack(list(lacking.values())), axis=0))
-    sites = len(desk.terms)
-    plan_rows = np.repeat(priced, sites)
-    site_rows = np.tile(np.arange(sites), len(priced))
+    bought, sites = bought_by(desk, plans), len(desk.terms)
+    rows = np.repeat(np.arange(len(bought.plans)), sites)
+    site_rows = np.tile(np.arange(sites), len(bought.plans))
+    plan_rows = bought.plans[rows]
     costs = plan_costs(
-        bill.take(plan_rows),
+        bought.bill.take(rows),
         _run(desk.study, plans, plan_rows),
-        quoted.take(plan_rows),
-        made.take(plan_rows),
+        bought.quoted.take(rows),
+        bought.made.take(rows),
         desk.terms.take(site_rows),
         desk.shares.take(site_rows),
         desk.study.costing.carbon,
     )
-    facts = desk.chip_unverified[rows.accelerator[plan_rows]] + desk.site_unverified[site_rows]
+    facts = desk.chip_unverified[bought.chips[rows]] + desk.site_unverified[site_rows]
     return PricedRows(plan_rows, site_rows, costs, facts + desk.unverified)
+
+
+def price_at_site(
+    desk: Desk, plans: Mapping[str, Any], bought: Bought, site: int
+) -> dict[str, Floats]:
+    """The same columns of costs for one site of the desk; (p,), one for each plan bought."""
+    one = np.array([site])
+    costs = plan_costs(
+        bought.bill,
+        _run(desk.study, plans, bought.plans),
+        bought.quoted,
+        bought.made,
+        desk.terms.take(one),
+        desk.shares.take(one),
+        desk.study.costing.carbon,
+    )
+    facts = desk.chip_unverified[bought.chips] + desk.site_unverified[site] + desk.unverified
+    return {**costs.columns, "unverified_facts": facts}
+
+
+def bought_by(desk: Desk, plans: Mapping[str, Any]) -> Bought:
+    """Counts and prices of the plans that can be had on the study's terms."""
+    rows = rows_of(desk.quotes.shelf, plans)
+    bill, quoted, made = desk.quotes.of(rows)
+    lacking = missing_price(quoted, desk.terms.take(np.zeros(1, np.int64)))
+    sold = np.flatnonzero(~np.any(np.stack(list(lacking.values())), axis=0))
+    return Bought(
+        sold, rows.accelerator[sold], bill.take(sold), quoted.take(sold), made.take(sold)
+    )
 
 
 def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:

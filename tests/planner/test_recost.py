@@ -36,6 +36,12 @@ COSTINGS = {
 }
 
 
+ALIKE = [f"costing.{key}" for key in (
+    "usd_per_kwh=0.05", "pue=1.2", "grid_kgco2e_per_kwh=0.3", "colo_usd_per_kw_month=100",
+)]  # fmt: skip
+"""All sites cost and emit the same."""
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A database with the small study swept once."""
@@ -92,7 +98,9 @@ def test_the_command_gives_the_document_of_a_fresh_run(stored, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64, 100_000])
-@pytest.mark.parametrize("settings", [(), ["limits.usd=1.5e7"], ["limits.usd=1", "limits.days=1"]])
+@pytest.mark.parametrize(
+    "settings", [(), ["limits.usd=1.5e7"], ["limits.usd=1", "limits.days=1"], ALIKE]
+)
 def test_blocks_of_any_size_give_one_front(dense, monkeypatch, rows, settings):
     """The front, or the plans nearest to it, would depend on the size of a cache."""
     monkeypatch.setattr(costed_front, "BLOCK_ROWS", rows)
@@ -144,6 +152,16 @@ def test_nothing_feasible_names_the_limit_and_the_nearest_plans(stored):
     assert answer.code == 1
     assert answer.document["rejected"]["usd"] == answer.document["physical_front"] * 3
     assert answer.document["nearest"]["plans"][0]["binding"] == "usd"
+
+
+def test_plans_that_nobody_sells_are_counted(stored):
+    """A lease that nobody offers would end in a traceback, or in a front of free plans."""
+    answer = planner(
+        "recost", "1", "--set", "costing.acquire=lease", "--db", stored.path, "--json"
+    )
+    assert answer.code == 1
+    document = answer.document
+    assert document["rejected"]["missing_fact"] == document["physical_front"] * 3
 
 
 @pytest.mark.parametrize(
