@@ -26,7 +26,7 @@ from planner.hardware_figures import figures, stock_of
 from planner.hardware_fit import binding, check_open_count, more, most_steps
 from planner.hardware_price import BANDED, Case, Priced, case_of, has_price, priced
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
-from planner.hardware_worth import BASIS, NOT_INCLUDED, REASONS, repaid
+from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
 from planner.quoted import names_in
 from planner.search.sweep import BillResult
@@ -225,8 +225,8 @@ def _costed(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
     front = front_of(study, found.columns, is_allowed)
     reasons = {
         name: why
-        for name, why in REASONS.items()
-        if np.isnan(np.asarray(found.columns[name], float)).any()
+        for name, why in found.reasons.items()
+        if np.isnan(np.asarray(found.columns.get(name, 0.0), float)).any()
     }
     sold = tuple(names_in(case.rows)) if len(case.step) else ()
     return Costed(found.columns, found.ledgers, front, found.limits, rejected, reasons, sold)

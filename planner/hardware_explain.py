@@ -14,6 +14,7 @@ import numpy as np
 
 from costdata.tco import HOURS_PER_YEAR
 from planner.axes import ALL
+from planner.costing_notes import costing_notes
 from planner.explain import plain, shown_facts, shown_ledger, shown_term
 from planner.hardware import (
     OF_AN_OPTION,
@@ -135,7 +136,7 @@ def _document(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> dict[s
         "binds": {name: shown_term(ledger) for name, ledger in ledgers.items()},
         "traffic": {},
         "napkin": _napkin(case, found, at),
-        "notes": notes(engine),
+        "notes": {**notes(engine), **costing_notes(engine.study, engine.catalog, None)},
         "facts_used": facts,
         "unverified_facts": [name for name, fact in facts.items() if not fact["verified"]],
     }

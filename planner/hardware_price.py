@@ -20,7 +20,7 @@ from planner.bands import band_of
 from planner.costing import limits_on
 from planner.evaluate import Limit
 from planner.hardware_figures import FLOP_PER_S_PER_PFLOP_PER_S, Stock, figures
-from planner.hardware_worth import worth
+from planner.hardware_worth import REASONS, worth
 from planner.study import Study
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.ledger import Ledger
@@ -81,11 +81,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Priced:
-    """Every figure of the rows of a case with some devices: columns, ledgers, limits, (m,)."""
+    """Every figure of the rows of a case with some devices: columns, ledgers, limits, (m,).
+
+    `reasons` says why a column is NULL where it is.
+    """
 
     columns: dict[str, Any]
     ledgers: dict[str, Ledger]
     limits: dict[str, Limit]
+    reasons: dict[str, str]
 
     @property
     def excess(self) -> Floats:
@@ -134,7 +138,7 @@ def priced(case: Case, devices: Floats) -> Priced:
     limits = limits_on(study, columns)
     most = np.full(len(devices), float(TIERS_MOST))
     limits["fabric_tiers"] = Limit(metrics["fabric_tiers"], most, "layers")
-    return Priced(columns, ledgers, limits)
+    return Priced(columns, ledgers, limits, {**costs.reasons, **REASONS})
 
 
 AT_THE_METER = {"peak_facility_mw": 1e6, "facility_peak_w": 1.0}
