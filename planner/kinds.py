@@ -11,12 +11,13 @@ from costdata.catalog import Catalog
 from planner import engine as train
 from planner import hardware
 from planner.costed_front import cost_front
-from planner.costing import Costed
+from planner.costing import Costed, cost_plans
 from planner.search import sweep as train_sweep
 from planner.search.sweep import BillResult
 from planner.study import Study
 from simkernel.errors import BadStudy
 
+Costs = Callable[[Study, Catalog, Mapping[str, Any]], Costed]
 Sweep = Callable[[Any, int, Callable[[], bool]], Iterator[BillResult]]
 
 
@@ -28,7 +29,8 @@ class Kind:
     ----------
     prepare : the engine of a study: `study`, `catalog`, `space`, `missing`
     sweep : results of its bills, given engine, workers and what asks to stop
-    cost : a physical front at the sites of a study
+    cost : a physical front at the sites of a study, as far as the answer needs it
+    price : some plans at the sites of a study, on the front or not
     notes : what a reader of the front has to know, by name
     refuse : what a costing of the study could not be told, as BadStudy
     keeps_options : every costed row is an answer, not only the front
@@ -36,7 +38,8 @@ class Kind:
 
     prepare: Callable[[Study], Any]
     sweep: Sweep
-    cost: Callable[[Study, Catalog, Mapping[str, Any]], Costed]
+    cost: Costs
+    price: Costs
     refuse: Callable[[Study], None]
     notes: Callable[[Any], dict[str, str]]
     keeps_options: bool
@@ -48,6 +51,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             prepare=train.prepare,
             sweep=train_sweep.sweep,
             cost=cost_front,
+            price=cost_plans,
             refuse=train.refuse_unknown_metrics,
             notes=lambda engine: {},
             keeps_options=False,
@@ -56,6 +60,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             prepare=hardware.prepare,
             sweep=hardware.sweep,
             cost=hardware.cost,
+            price=hardware.cost,
             refuse=hardware.refuse_unknown_metrics,
             notes=hardware.notes,
             keeps_options=True,

@@ -11,7 +11,8 @@ import streamlit as st
 
 from costdata.quotes import chip_prices
 from planner.archive import Archive
-from planner.costing import Costed, cost_plans, terms_of
+from planner.costing import Costed, terms_of
+from planner.kinds import kind_of
 from planner.metrics import METRICS
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
@@ -240,7 +241,7 @@ def alone(priced: Repriced, name: str) -> tuple[Mapping[str, Any], dict[str, flo
     if not len(picked):
         return {}, {}
     plans = {key: np.asarray(column)[picked] for key, column in priced.plans.items()}
-    costed = cost_plans(priced.study, priced.catalog, plans)
+    costed = kind_of(priced.study).price(priced.study, priced.catalog, plans)
     rows = np.flatnonzero(np.asarray(costed.columns["site"], dtype=str) == site)
     if not len(rows):
         return {}, {}

@@ -66,12 +66,12 @@ def _binds(found: Desk, document: Mapping[str, Any]) -> None:
         hide_index=True,
     )
     right.dataframe(limit_rows(found.record.start.resolved["limits"], document), hide_index=True)
-    if not document["metrics"]["validated"]:
+    if not document["metrics"].get("validated", True):
         st.warning("The plan lies outside the region that measurements have validated.")
 
 
 def limit_rows(limits: Mapping[str, float], document: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Each limit of the study beside what the plan has, the memory of the device among them."""
+    """Each limit of the study beside what the plan has, and the memory where a model is in it."""
     metrics = document["metrics"]
     rows = []
     for name, need in limits.items():
@@ -80,6 +80,8 @@ def limit_rows(limits: Mapping[str, float], document: Mapping[str, Any]) -> list
         have = metrics.get(name)
         used = "" if have is None or not need else f"{have / need:.0%}"
         rows.append(_limit(name, human(have, unit), f"{sign} {human(need, unit)}", used))
+    if "resident_bytes" not in metrics:
+        return rows
     memory_bytes = metrics["resident_bytes"] + metrics["headroom_bytes"]
     used = f"{metrics['resident_bytes'] / memory_bytes:.0%}"
     have, most = (human(v, "B") for v in (metrics["resident_bytes"], memory_bytes))
