@@ -234,10 +234,8 @@ class Catalog:
         found |= {f"servers.{k}": fact for k, fact in unit.facts.items()}
         found |= {f"embodied.{k}": fact for k, fact in self.embodied(name).facts.items()}
         return found | {
-            f"{table}.{'.'.join((*key[1:], column))}": fact
-            for table in _CURVES
-            for key, row in self.tables.get(table, {}).items()
-            if key[0] == name
+            f"{table}.{'.'.join((*row.key[1:], column))}": fact
+            for table, row in self._curve_rows.get(name, ())
             for column, fact in row.facts.items()
             if fact.unit
         }
@@ -305,10 +303,27 @@ class Catalog:
             found.setdefault(row.text("kind"), {}).update(named)
         return found
 
+    @cached_property
+    def _curve_rows(self) -> Mapping[str, list[tuple[str, Row]]]:
+        """Rows of all curves by chip, each with its table."""
+        found: dict[str, list[tuple[str, Row]]] = {}
+        for table in _CURVES:
+            for row in self.tables.get(table, {}).values():
+                found.setdefault(row.key[0], []).append((table, row))
+        return found
+
+    @cached_property
+    def _lower_aliases(self) -> Mapping[tuple[str, str], list[Row]]:
+        """Rows of aliases.csv by kind and label in lower case."""
+        found: dict[tuple[str, str], list[Row]] = {}
+        for row in self.tables["aliases"].values():
+            kind, label = row.key
+            found.setdefault((kind, label.lower()), []).append(row)
+        return found
+
     def _aliases(self, kind: str, label: str) -> list[Row]:
-        rows = self.tables["aliases"].values()
-        exact = [r for r in rows if r.key == (kind, label)]
-        return exact or [r for r in rows if (r.key[0], r.key[1].lower()) == (kind, label.lower())]
+        exact = self.tables["aliases"].get((kind, label))
+        return [exact] if exact else self._lower_aliases.get((kind, label.lower()), [])
 
     def _chip(self, label: str) -> Row:
         return self.tables["accelerators"][(self.accelerator_name(label),)]
