@@ -18,6 +18,7 @@ QUIET = (
     *("--server.showEmailPrompt", "false"),  # it would wait for an answer on the terminal
     *("--runner.magicEnabled", "false"),
     *("--client.toolbarMode", "minimal"),
+    *("--client.showErrorLinks", "false"),
 )
 """What .streamlit/config.toml says, for those who start the app from another folder."""
 

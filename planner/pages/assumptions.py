@@ -87,9 +87,13 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> None:
 def _facts(rows: Sequence[Mapping[str, Any]]) -> None:
     """The facts that match what a person looks for."""
     left, middle, right = st.columns([2, 2, 1], vertical_alignment="bottom")
-    text = left.text_input("Contains", key="keep_fact_text", placeholder="e.g. price or H100")
-    grades = middle.multiselect("Grades", GRADES, key="keep_fact_grades", placeholder="all")
-    only = right.toggle("only unverified", key="keep_fact_unverified")
+    text = left.text_input(
+        "Contains", key=desk.kept("fact_text", ""), placeholder="e.g. price or H100"
+    )
+    grades = middle.multiselect(
+        "Grades", GRADES, key=desk.kept("fact_grades", []), placeholder="all"
+    )
+    only = right.toggle("only unverified", key=desk.kept("fact_unverified", False))
     shown = [row for row in rows if _is_wanted(row, text, grades, only)]
     st.caption(f"{len(shown):,} of {len(rows):,} facts")
     st.dataframe(shown, width="stretch", hide_index=True, key="facts")

@@ -22,6 +22,7 @@ SELECTION = "plan"
 """Name of the selection that a click makes; its one field is the id."""
 
 CHOSEN = "#D00000"
+PALE = 0.25
 FRONT_PX = 460
 BAR_PX = 24
 MOST_SHAPES = 6
@@ -93,12 +94,11 @@ def pareto(
     before : rows of another front, drawn as empty grey points
     """
     (x, y), shared = axes, _chart(rows)
-    layers = [
-        _before(before, x, y),
-        _bands(shared, rows, x, y, colour),
-        _ring(chosen, x, y),
-        _points(shared, rows, x, y, colour, shape),
-    ]
+    layers = [_before(before, x, y)]
+    if any(f"{field}_low" in row for row in rows[:1] for field in (x.field, y.field)):
+        layers += _bands(shared, x, y, _colour(colour), PALE)
+        layers += _bands(_chart([chosen]), x, y, alt.value(CHOSEN), 1.0) if chosen else []
+    layers += [_ring(chosen, x, y), _points(shared, rows, x, y, colour, shape)]
     drawn = alt.layer(*[layer for layer in layers if layer is not None])
     words = f"◯ {chosen['id']}" if chosen else ""
     name = alt.TitleParams(words, color=CHOSEN, fontSize=13, anchor="start")
@@ -129,18 +129,22 @@ def _points(
     return points.add_params(click)
 
 
-def _bands(shared: Chart, rows: Sequence[Row], x: Axis, y: Axis, colour: Colour) -> Chart | None:
-    """Bars from the low to the high end of the 90% band, where there is one."""
-    pale = shared.mark_rule(opacity=0.35, strokeWidth=1.5)
-    shade = _colour(colour)
-    bars: list[Chart] = []
-    if f"{x.field}_low" in rows[0]:
-        low: Any = alt.X(f"{x.field}_low:Q", title=x.title, scale=x.scale)
-        bars.append(pale.encode(x=low, x2=f"{x.field}_high:Q", y=_position(alt.Y, y), color=shade))
-    if f"{y.field}_low" in rows[0]:
-        low = alt.Y(f"{y.field}_low:Q", title=y.title, scale=y.scale)
-        bars.append(pale.encode(y=low, y2=f"{y.field}_high:Q", x=_position(alt.X, x), color=shade))
-    return alt.layer(*bars) if bars else None
+def _bands(shared: Chart, x: Axis, y: Axis, colour: Any, opacity: float) -> list[Chart]:
+    """Bars from the low to the high end of the 90% band along both axes."""
+    pale = shared.mark_rule(opacity=opacity, strokeWidth=1.5)
+    along_x = pale.encode(
+        x=alt.X(f"{x.field}_low:Q", title=x.title, scale=x.scale),
+        x2=f"{x.field}_high:Q",
+        y=_position(alt.Y, y),
+        color=colour,
+    )
+    along_y = pale.encode(
+        y=alt.Y(f"{y.field}_low:Q", title=y.title, scale=y.scale),
+        y2=f"{y.field}_high:Q",
+        x=_position(alt.X, x),
+        color=colour,
+    )
+    return [along_x, along_y]
 
 
 def _before(rows: Sequence[Row], x: Axis, y: Axis) -> Chart | None:
@@ -171,7 +175,9 @@ def _colour(colour: Colour) -> alt.Color:
         f"{colour.field}:N",
         title=colour.field,
         scale=scale if few else alt.Scale(domain=names, scheme="tableau20"),
-        legend=alt.Legend(orient="right", symbolLimit=45, values=list(colour.shown)),
+        legend=alt.Legend(
+            orient="right", symbolLimit=45, symbolOpacity=1.0, values=list(colour.shown)
+        ),
     )
 
 

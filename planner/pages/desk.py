@@ -7,7 +7,7 @@ changes. The three choices are widgets of the side bar, so every page sees the s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,6 +110,22 @@ def opened() -> Desk | None:
     record = next(record for record in records_of(_db()) if record.run == run)
     front = front_of(_db(), run)
     return Desk(_db(), record, front, ids_of(front), st.session_state.get("chosen") or "")
+
+
+def kept(name: str, first: Any, options: Sequence[Any] | None = None) -> str:
+    """The key of a widget that keeps its value from page to page.
+
+    Parameters
+    ----------
+    name : of the widget
+    first : its value before anybody has chosen
+    options : what it offers; a value that is not offered any more gives way to the first
+    """
+    key = f"{KEEP}{name}"
+    is_offered = options is None or st.session_state.get(key) in options
+    if key not in st.session_state or not is_offered:
+        st.session_state[key] = first
+    return key
 
 
 def say_why_empty(found: Desk) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from planner.explain import plain
-from planner.metrics import METRICS
+from planner.metrics import METRICS, find_metric
 
 GIB = 2.0**30
 SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
@@ -42,7 +42,7 @@ def scale_of(unit: str, values: Iterable[Any]) -> tuple[float, str]:
 
 def title_of(metric: str, unit: str) -> str:
     """A metric in words, with the unit a chart shows it in and which way is better."""
-    found = METRICS[metric]
+    found = find_metric(metric)
     better = {"minimise": ", less is better", "maximise": ", more is better"}
     named = f"{metric}: {found.doc}{better.get(found.direction, '')}"
     return f"{named} [{unit}]" if unit else named
@@ -50,9 +50,13 @@ def title_of(metric: str, unit: str) -> str:
 
 def offered(front: Mapping[str, Any], objectives: Sequence[str]) -> list[str]:
     """Metrics of which a front has a figure somewhere, the objectives first."""
-    known = [name for name in METRICS if name in front and _has_figures(front[name])]
-    first = [name for name in objectives if name in known]
-    return first + [name for name in known if name not in first]
+    names = dict.fromkeys((*objectives, *METRICS))
+    return [name for name in names if name in front and _has_figures(front[name])]
+
+
+def is_metric(name: str) -> bool:
+    """True for a metric or an end of its band."""
+    return name.removesuffix("_low").removesuffix("_high") in METRICS
 
 
 def values_of(front: Mapping[str, Any], name: str) -> list[Any]:

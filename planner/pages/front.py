@@ -7,10 +7,10 @@ from functools import partial
 
 import streamlit as st
 
-from planner.metrics import METRICS
+from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import offered, values_of
+from planner.pages.figures import is_metric, offered, values_of
 from planner.pages.points import COLOURS, axes_of, colour_of, points_of, shape_of
 from planner.tables_text import DECISIONS
 
@@ -52,14 +52,17 @@ def _chart(found: Desk) -> None:
     """Choices above, the chart below; a click looks at the plan under it."""
     names = offered(found.front, found.objectives)
     left, right, hue = st.columns(3)
-    x = left.selectbox("Horizontal", names, 0, key="keep_x")
-    y = right.selectbox("Vertical", names, min(1, len(names) - 1), key="keep_y")
-    colour = hue.selectbox("Colour", COLOURS, key="keep_colour")
+    second = names[min(1, len(names) - 1)]
+    x = left.selectbox("Horizontal", names, key=desk.kept("x", names[0], names))
+    y = right.selectbox("Vertical", names, key=desk.kept("y", second, names))
+    colour = hue.selectbox("Colour", COLOURS, key=desk.kept("colour", COLOURS[0]))
     logs = [
-        column.toggle("logarithmic", key=key)
-        for column, key in ((left, "keep_log_x"), (right, "keep_log_y"))
+        column.toggle("logarithmic", key=desk.kept(name, False))
+        for column, name in ((left, "log_x"), (right, "log_y"))
     ]
-    is_banded = hue.toggle("90% bands", key="keep_bands", help="bars from X_low to X_high")
+    is_banded = hue.toggle(
+        "90% bands", key=desk.kept("bands", False), help="bars from X_low to X_high"
+    )
     axes = axes_of(found.front, (x, y), logs)
     rows = points_of(found.front, axes, found.objectives, is_banded=is_banded)[:MOST_POINTS]
     chosen = next((row for row in rows if row["id"] == found.chosen), None)
@@ -84,29 +87,49 @@ def _table(found: Desk) -> None:
     decisions = [n for n in DECISIONS if n in front]
     varied = [n for n in decisions if len(set(values_of(front, n))) > 1 or n == "accelerator"]
     names = ["plan", "site", *found.objectives, *varied, "unverified_facts"]
-    if st.toggle("all metrics", key="keep_all_metrics"):
+    if st.toggle("all metrics", key=desk.kept("all_metrics", False)):
         names += offered(front, found.objectives)
     table = {
         name: [values_of(front, name)[row] for row in found.order] for name in dict.fromkeys(names)
     }
+    ids = [found.ids[row] for row in found.order]
+    key, checked = _table_of(found.chosen)
     st.dataframe(
         table,
         width="stretch",
         hide_index=True,
-        on_select=partial(_picked, [found.ids[row] for row in found.order]),
+        on_select=partial(_picked, key, ids),
         selection_mode="single-row",
-        key="table",
+        selection_default={"selection": {"rows": [ids.index(checked)]}}
+        if checked in ids
+        else None,
+        key=key,
         column_config={
-            name: st.column_config.NumberColumn(help=METRICS[name].doc, format="localized")
+            name: st.column_config.NumberColumn(help=find_metric(name).doc, format="localized")
             for name in table
-            if name in METRICS
+            if is_metric(name)
         },
     )
 
 
-def _picked(ids: Sequence[str]) -> None:
-    """Look at the plan of the row that was clicked."""
-    rows = st.session_state["table"]["selection"]["rows"]
+def _table_of(chosen: str) -> tuple[str, str]:
+    """Key of the table and the plan checked when it was made.
+
+    A plan chosen elsewhere makes a new table with that row checked; a click in the table itself
+    leaves it as it is, sorted and scrolled.
+    """
+    turn, known, checked = st.session_state.get("table_turn", (0, "", ""))
+    if known != chosen:
+        turn, checked = turn + 1, chosen
+        st.session_state["table_turn"] = (turn, chosen, checked)
+    return f"table_{turn}", checked
+
+
+def _picked(key: str, ids: Sequence[str]) -> None:
+    """Look at the plan of the row that was clicked; a row unchecked is checked again."""
+    rows = st.session_state[key]["selection"]["rows"]
+    turn, _, checked = st.session_state["table_turn"]
+    st.session_state["table_turn"] = (turn, ids[rows[0]] if rows else "", checked)
     if rows:
         desk.choose(ids[rows[0]])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.metrics import METRICS
+from planner.metrics import find_metric
 from planner.pages.charts import MOST_SHAPES, Axis, Colour
 from planner.pages.figures import human, scale_of, title_of, values_of
 
@@ -32,7 +32,7 @@ def axes_of(plans: Columns, names: Sequence[str], is_log: Sequence[bool]) -> tup
     """
     axes = []
     for field, name, is_wanted in zip(("x", "y"), names, is_log, strict=True):
-        factor, unit = scale_of(METRICS[name].unit, values_of(plans, name))
+        factor, unit = scale_of(find_metric(name).unit, values_of(plans, name))
         ends = (*values_of(plans, name), *values_of(plans, f"{name}_low"))
         has_log = is_wanted and all(value is None or value > 0 for value in ends)
         axes.append(Axis(field, name, title_of(name, unit), factor, has_log))
@@ -46,18 +46,18 @@ def points_of(
 
     Parameters
     ----------
-    is_banded : add X_low and X_high of the axes
+    is_banded : add X_low and X_high of the axes, both X itself where no band is known
     """
     columns: dict[str, list[Any]] = {"id": list(ids_of(plans))}
     for axis in axes:
-        has_band = is_banded and f"{axis.metric}_low" in plans
-        for end in ("", "_low", "_high") if has_band else ("",):
-            values = values_of(plans, f"{axis.metric}{end}")
+        has_band = f"{axis.metric}_low" in plans
+        for end in ("", "_low", "_high") if is_banded else ("",):
+            values = values_of(plans, f"{axis.metric}{end}" if has_band else axis.metric)
             columns[f"{axis.field}{end}"] = [v if v is None else v / axis.factor for v in values]
     for name in COLOURS:
         columns[name] = [str(value) for value in values_of(plans, name)]
     for name in dict.fromkeys((*(axis.metric for axis in axes), *objectives)):
-        unit = METRICS[name].unit
+        unit = find_metric(name).unit
         columns[f"tip_{name}"] = [human(v, unit) for v in values_of(plans, name)]
     for name in TOLD:
         columns[f"tip_{name}"] = values_of(plans, name)

@@ -13,7 +13,7 @@ from costdata.quotes import chip_prices
 from planner.archive import Archive
 from planner.costing import Costed, terms_of
 from planner.kinds import kind_of
-from planner.metrics import METRICS
+from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.figures import figure, human, offered, scale_of, values_of
@@ -108,7 +108,7 @@ def knobs(stored: Repriced) -> Iterator[Knob]:
 
 def _sliders(found: Desk, every: Sequence[Knob]) -> list[str]:
     """The sliders, chips of the front before others; returns the settings of those moved."""
-    keys = {knob.key: f"keep_{found.run}_{knob.key}" for knob in every}
+    keys = {knob.key: desk.kept(f"{found.run}_{knob.key}", knob.stored) for knob in every}
     if st.button("As the run was priced", key="reset"):
         st.session_state.update({keys[knob.key]: knob.stored for knob in every})
     chips = {f"price_usd.{name}" for name in found.front.get("accelerator", ())}
@@ -122,8 +122,6 @@ def _sliders(found: Desk, every: Sequence[Knob]) -> list[str]:
 
 def _slide(knob: Knob, key: str) -> bool:
     """One slider; True where it stands elsewhere than the run was priced."""
-    if key not in st.session_state:
-        st.session_state[key] = knob.stored
     value = st.slider(
         knob.label,
         knob.least,
@@ -143,12 +141,10 @@ def _front(found: Desk, stored: Repriced, changed: Repriced, settings: Sequence[
     if not names:
         st.warning("Nothing is feasible under these prices, nor was under the stored ones.")
         return
-    columns = st.columns(2)
     picked = [
-        column.selectbox(label, names, at, key=key)
-        for column, label, at, key in (
-            (columns[0], "Horizontal", 0, "keep_if_x"),
-            (columns[1], "Vertical", min(1, len(names) - 1), "keep_if_y"),
+        column.selectbox(label, names, key=desk.kept(key, names[min(at, len(names) - 1)], names))
+        for column, label, at, key in zip(
+            st.columns(2), ("Horizontal", "Vertical"), (0, 1), ("if_x", "if_y"), strict=True
         )
     ]
     axes = axes_of(before or after, picked, (False, False))
@@ -196,13 +192,13 @@ def _chosen(found: Desk, stored: Repriced, changed: Repriced) -> None:
     for column, name in zip(st.columns(len(names)), names, strict=True):
         before, after = (values_of(plan, name)[0] for plan in (was, now))
         change = f"{after / before - 1.0:+.1%}" if before and after != before else None
-        is_less_better = METRICS[name].direction == "minimise"
+        is_less_better = find_metric(name).direction == "minimise"
         column.metric(
             name,
-            human(after, METRICS[name].unit),
+            human(after, find_metric(name).unit),
             change,
             delta_color="inverse" if is_less_better else "normal",
-            help=METRICS[name].doc,
+            help=find_metric(name).doc,
         )
     rows, unit = money_rows(spent, spends)
     st.altair_chart(charts.paired(rows, unit), width="stretch", key="if_money")

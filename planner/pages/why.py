@@ -7,10 +7,10 @@ from typing import Any
 
 import streamlit as st
 
-from planner.metrics import METRICS, find_metric, is_at_least
+from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import figure, human, scale_of
+from planner.pages.figures import figure, human, is_metric, scale_of
 from planner.tables_text import DECISIONS, SHORT
 
 # Tab, ledger and what the sum is, in reading order.
@@ -50,8 +50,8 @@ def _head(found: Desk, document: Mapping[str, Any]) -> None:
     st.caption(f"plan {found.chosen}: " + " · ".join(words))
     metrics = document["metrics"]
     for column, name in zip(st.columns(len(found.objectives)), found.objectives, strict=True):
-        unit = METRICS[name].unit
-        column.metric(name, human(metrics[name], unit), help=METRICS[name].doc)
+        unit = find_metric(name).unit
+        column.metric(name, human(metrics[name], unit), help=find_metric(name).doc)
         if metrics.get(f"{name}_low") is not None:
             ends = [human(metrics[f"{name}{end}"], unit) for end in ("_low", "_high")]
             column.caption(f"90% band: {ends[0]} to {ends[1]}")
@@ -119,7 +119,7 @@ def _changes(document: Mapping[str, Any]) -> None:
     """One change on each axis, evaluated in full."""
     st.subheader("What one change would do")
     lines = document["one_change"]
-    only = st.toggle("only changes that are feasible", value=True, key="keep_feasible")
+    only = st.toggle("only changes that are feasible", key=desk.kept("feasible", True))
     rows = change_rows([line for line in lines if line["feasible"] or not only])
     if not rows:
         st.info(
@@ -134,7 +134,7 @@ def _changes(document: Mapping[str, Any]) -> None:
         column_config={
             name: st.column_config.NumberColumn(format="%+.1f %%")
             for name in rows[0]
-            if name in METRICS
+            if is_metric(name)
         },
     )
 
@@ -142,6 +142,7 @@ def _changes(document: Mapping[str, Any]) -> None:
 def change_rows(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A line per change: axis, from, to, change of each objective in per cent, why not."""
     names = sorted({name for line in lines for name in line["objectives"]})
+    has_reasons = any(line["why_not"] for line in lines)
     rows = []
     for line in lines:
         changes = {name: line["objectives"].get(name, {}).get("change_frac") for name in names}
@@ -151,7 +152,7 @@ def change_rows(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "from": figure(line["from"]),
                 "to": figure(line["to"]),
                 **{name: None if v is None else 100.0 * v for name, v in changes.items()},
-                "why not": line["why_not"],
+                **({"why not": line["why_not"]} if has_reasons else {}),
                 "plan": line["plan"],
             }
         )

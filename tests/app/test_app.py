@@ -60,7 +60,7 @@ def app(stored, monkeypatch):
 
 def test_the_front_is_the_one_that_was_stored(app, stored):
     """The app would show other plans than the command does."""
-    shown = app.dataframe(key="table").value
+    shown = table(app, "unverified_facts")
     names = [f"{row.plan} @ {row.site}" for row in shown.itertuples()]
     front = zip(stored.front["plan"], stored.front["site"], strict=True)
     assert sorted(names) == sorted(f"{plan} @ {site}" for plan, site in front)
@@ -99,7 +99,7 @@ def test_why_says_what_explain_says(app, stored):
     assert document["plan"] == stored.front["plan"][row]
     assert figures(app)["usd"] == human(float(stored.front["usd"][row]), "USD")
     assert len(app.tabs) == 7
-    changes = table(app, "why not")
+    changes = table(app, "change")
     assert len(changes) == sum(line["feasible"] for line in document["one_change"])
 
 
