@@ -47,7 +47,8 @@ class Limit:
     def excess(self) -> Floats:
         """g: positive where violated, 1 = 100% over; (n,)."""
         sign = -1.0 if self.at_least else 1.0
-        return sign * (self.have - self.need) / np.maximum(np.abs(self.need), 1e-12)
+        size = np.where(self.need == 0, 1.0, np.abs(self.need))  # a count against none: per piece
+        return sign * (self.have - self.need) / size
 
 
 @dataclass(frozen=True)
