@@ -30,6 +30,7 @@ RULES = {
     "domain_offered": "the chip is sold in scale-up domains of this size",
     "whole_domains": "the devices fill whole scale-up domains",
     "precision_known": "a dense peak of the chip is known in this precision",
+    "cap_above_floor": "the power cap is above what the chip draws before it does any work",
 }
 """Why an option cannot exist, by rule."""
 
@@ -38,12 +39,17 @@ MOST_OPTIONS = 1_000_000  # our choice: without a workload every option is one r
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a chip is sold in: domains, devices of a host and of a unit, and its precisions."""
+    """What a chip is sold in: domains, devices of a host and of a unit, and its precisions.
+
+    `floor_frac` of its power limit is drawn before it does any work, 0 where the study says how
+    fast a capped chip is.
+    """
 
     domain_options: tuple[int, ...]
     devices_per_host: int
     devices_per_unit: int
     precisions: tuple[str, ...]
+    floor_frac: float
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ class HardwareSpace:
             "domain_offered": domain in chip.domain_options,
             "whole_domains": self.count != "supernodes" or self._devices(one) % domain == 0,
             "precision_known": one["precision"] in chip.precisions,
+            "cap_above_floor": float(one["power_cap_frac"]) > chip.floor_frac,
         }
         return tuple(name for name, is_kept in kept.items() if not is_kept)
 
@@ -175,7 +182,7 @@ def sizes_of(study: Study, catalog: Catalog) -> tuple[dict[str, Sizes], dict[str
     missing: dict[str, str] = {}
     for name in names:
         try:
-            sizes[name] = _sizes(catalog, name)
+            sizes[name] = _sizes(study, catalog, name)
         except MissingFact as error:
             missing[name] = str(error)
     if not sizes:
@@ -183,18 +190,23 @@ def sizes_of(study: Study, catalog: Catalog) -> tuple[dict[str, Sizes], dict[str
     return sizes, missing
 
 
-def _sizes(catalog: Catalog, name: str) -> Sizes:
+def _sizes(study: Study, catalog: Catalog, name: str) -> Sizes:
     facts, chip = catalog.accelerator(name), catalog.chips([name])
     if not facts.domain_options:
         raise MissingFact("no scale-up domain is known")
     if not np.isfinite(chip.power.cap_w[0]):
         raise MissingFact("its power limit is not known")
+    pin, given = study.pin, "capped_performance_frac"
+    is_given = given in pin or f"{given}.{name}" in pin
+    floor_w = 0.0 if is_given else float(chip.power.context_w[0])
+    full_w = pin.get("device_peak_w", float(chip.power.cap_w[0]))
     peaks = zip(PRECISIONS, chip.peak_flop_per_s[0], strict=True)
     return Sizes(
         facts.domain_options,
         facts.devices_per_host,
         catalog.purchase_unit(name).devices,
         tuple(precision for precision, peak in peaks if np.isfinite(peak)),
+        min(floor_w / full_w, 1.0 - 1e-9),  # without a cap a chip always works
     )
 
 

@@ -6,6 +6,7 @@ Figures of the jobs are computed by hand beside each test; nothing is taken from
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -398,3 +399,13 @@ def test_hardware_that_nobody_rents_out_is_counted(tmp_path):
     assert answer.code == 1
     assert answer.document["violations"][0]["unit"] == "price to spot"
     assert planner("evaluate", study).code == 1
+
+
+def test_a_cap_below_what_a_chip_draws_idle_is_no_option():
+    """A chip that does nothing would be offered, at an infinite price of its speed."""
+    settings = ["accelerator=all", "power_cap_frac=[0.3, 1]"]
+    study = with_settings(study_of(OPEN), settings, catalogue_names())
+    engine = prepare(study)
+    masked = sum((result.masked for result in sweep(engine, 1, lambda: False)), Counter())
+    assert masked["cap_above_floor"] > 0
+    assert all(row["peak_flop_per_s"] > 0 for row in rows_of(study))
