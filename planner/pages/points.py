@@ -20,9 +20,11 @@ Row = dict[str, Any]
 
 
 def ids_of(plans: Columns) -> tuple[str, ...]:
-    """The name of every row: its plan and where it stands."""
-    pairs = zip(plans.get("plan", ()), plans.get("site", ()), strict=True)
-    return tuple(f"{plan} @ {site}" for plan, site in pairs)
+    """The name of every row: its plan, where it stands, and its scenario if there are any."""
+    names = [
+        plans.get(n, ()) for n in ("plan", "site", *(["scenario"] if "scenario" in plans else []))
+    ]
+    return tuple(" @ ".join(str(part) for part in row) for row in zip(*names, strict=True))
 
 
 def axes_of(plans: Columns, names: Sequence[str], is_log: Sequence[bool]) -> tuple[Axis, ...]:

@@ -232,13 +232,13 @@ def alone(priced: Repriced, name: str) -> tuple[Mapping[str, Any], dict[str, flo
     -------
     ({}, {}) where the plan cannot be had on these terms
     """
-    plan, _, site = name.partition(" @ ")
+    plan = name.partition(" @ ")[0]
     picked = np.flatnonzero(np.asarray(priced.plans["plan"], dtype=str) == plan)
     if not len(picked):
         return {}, {}
     plans = {key: np.asarray(column)[picked] for key, column in priced.plans.items()}
     costed = kind_of(priced.study).price(priced.study, priced.catalog, plans)
-    rows = np.flatnonzero(np.asarray(costed.columns["site"], dtype=str) == site)
+    rows = np.flatnonzero(np.array(ids_of(costed.columns), dtype=str) == name)
     if not len(rows):
         return {}, {}
     spent = {

@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from planner.archive import Archive
 from planner.engine import catalogue_names
 from planner.kinds import prepare
+from planner.pages.points import ids_of
 from planner.run import run_study
 from planner.study import read_study
 
@@ -31,3 +32,10 @@ def test_a_purchase_can_be_looked_at_on_every_page(bought, name, monkeypatch):
     page.switch_page(f"planner/pages/{name}.py").run()
     assert not page.exception
     assert not page.error
+
+
+def test_one_option_in_two_scenarios_is_two_points(bought):
+    """A click on the larger budget would explain the smaller."""
+    archive = Archive(bought)
+    front = archive.front(archive.runs()[0].run)
+    assert len(set(ids_of(front))) == len(front["plan"]) == 3
