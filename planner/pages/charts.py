@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -27,6 +28,7 @@ FRONT_PX = 460
 BAR_PX = 24
 MOST_SHAPES = 6
 LABEL_PX = 260
+TITLE_LETTERS = 56
 AXIS_PX = 50
 TICKS = 6
 WORDS_FRAC = 1.15
@@ -53,6 +55,11 @@ class Axis:
     title: str
     factor: float = 1.0
     is_log: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """The title in lines that are shorter than the chart is high."""
+        return wrap(self.title, TITLE_LETTERS)
 
     @property
     def scale(self) -> alt.Scale:
@@ -133,13 +140,13 @@ def _bands(shared: Chart, x: Axis, y: Axis, colour: Any, opacity: float) -> list
     """Bars from the low to the high end of the 90% band along both axes."""
     pale = shared.mark_rule(opacity=opacity, strokeWidth=1.5)
     along_x = pale.encode(
-        x=alt.X(f"{x.field}_low:Q", title=x.title, scale=x.scale),
+        x=alt.X(f"{x.field}_low:Q", title=x.lines, scale=x.scale),
         x2=f"{x.field}_high:Q",
         y=_position(alt.Y, y),
         color=colour,
     )
     along_y = pale.encode(
-        y=alt.Y(f"{y.field}_low:Q", title=y.title, scale=y.scale),
+        y=alt.Y(f"{y.field}_low:Q", title=y.lines, scale=y.scale),
         y2=f"{y.field}_high:Q",
         x=_position(alt.X, x),
         color=colour,
@@ -163,7 +170,7 @@ def _ring(chosen: Row | None, x: Axis, y: Axis) -> Chart | None:
 
 
 def _position(channel: Any, axis: Axis) -> Any:
-    return channel(f"{axis.field}:Q", title=axis.title, scale=axis.scale)
+    return channel(f"{axis.field}:Q", title=axis.lines, scale=axis.scale)
 
 
 def _colour(colour: Colour) -> alt.Color:

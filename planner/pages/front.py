@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import is_metric, offered, values_of
+from planner.pages.figures import column_of, is_metric, offered, values_of
 from planner.pages.points import COLOURS, axes_of, colour_of, points_of, shape_of
 from planner.tables_text import DECISIONS
 
@@ -55,7 +56,8 @@ def _chart(found: Desk) -> None:
     second = names[min(1, len(names) - 1)]
     x = left.selectbox("Horizontal", names, key=desk.kept("x", names[0], names))
     y = right.selectbox("Vertical", names, key=desk.kept("y", second, names))
-    colour = hue.selectbox("Colour", COLOURS, key=desk.kept("colour", COLOURS[0]))
+    colours = [name for name in COLOURS if name in found.front]
+    colour = hue.selectbox("Colour", colours, key=desk.kept("colour", colours[0], colours))
     logs = [
         column.toggle("logarithmic", key=desk.kept(name, False))
         for column, name in ((left, "log_x"), (right, "log_y"))
@@ -86,30 +88,31 @@ def _table(found: Desk) -> None:
     front = found.front
     decisions = [n for n in DECISIONS if n in front]
     varied = [n for n in decisions if len(set(values_of(front, n))) > 1 or n == "accelerator"]
-    names = ["plan", "site", *found.objectives, *varied, "unverified_facts"]
+    where = [name for name in ("plan", "site", "scenario") if name in front]
+    names = [*where, *found.objectives, *varied, "unverified_facts"]
     if st.toggle("all metrics", key=desk.kept("all_metrics", False)):
         names += offered(front, found.objectives)
-    table = {
-        name: [values_of(front, name)[row] for row in found.order] for name in dict.fromkeys(names)
-    }
+    columns = (column_of(n, values_of(front, n)) for n in dict.fromkeys(names))
+    table = {name: [cells[row] for row in found.order] for name, cells in columns}
     ids = [found.ids[row] for row in found.order]
     key, checked = _table_of(found.chosen)
+    first: Any = {"selection": {"rows": [ids.index(checked)]}} if checked in ids else None
     st.dataframe(
         table,
         width="stretch",
         hide_index=True,
         on_select=partial(_picked, key, ids),
         selection_mode="single-row",
-        selection_default={"selection": {"rows": [ids.index(checked)]}}
-        if checked in ids
-        else None,
+        selection_default=first,
         key=key,
-        column_config={
-            name: st.column_config.NumberColumn(help=find_metric(name).doc, format="localized")
-            for name in table
-            if is_metric(name)
-        },
+        column_config={name: _numbers(name) for name in table if is_metric(name.split(" [")[0])},
     )
+
+
+def _numbers(heading: str) -> Any:
+    """Thousands apart, and what the metric is for who points at the heading."""
+    doc = find_metric(heading.split(" [")[0]).doc
+    return st.column_config.NumberColumn(help=doc, format="localized")
 
 
 def _table_of(chosen: str) -> tuple[str, str]:

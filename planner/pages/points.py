@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.metrics import find_metric
 from planner.pages.charts import MOST_SHAPES, Axis, Colour
-from planner.pages.figures import human, scale_of, title_of, values_of
+from planner.pages.figures import human, scale_of, title_of, unit_of, values_of
 
-COLOURS = ("site", "accelerator", "precision", "recompute")
+COLOURS = ("site", "accelerator", "scenario", "precision", "recompute")
 """Columns that may colour a point."""
 
 TOLD = ("accelerator", "devices", "supernode_devices", "tensor_parallel", "pipeline_parallel")
@@ -34,7 +33,7 @@ def axes_of(plans: Columns, names: Sequence[str], is_log: Sequence[bool]) -> tup
     """
     axes = []
     for field, name, is_wanted in zip(("x", "y"), names, is_log, strict=True):
-        factor, unit = scale_of(find_metric(name).unit, values_of(plans, name))
+        factor, unit = scale_of(unit_of(name), values_of(plans, name))
         ends = (*values_of(plans, name), *values_of(plans, f"{name}_low"))
         has_log = is_wanted and all(value is None or value > 0 for value in ends)
         axes.append(Axis(field, name, title_of(name, unit), factor, has_log))
@@ -59,9 +58,9 @@ def points_of(
     for name in COLOURS:
         columns[name] = [str(value) for value in values_of(plans, name)]
     for name in dict.fromkeys((*(axis.metric for axis in axes), *objectives)):
-        unit = find_metric(name).unit
+        unit = unit_of(name)
         columns[f"tip_{name}"] = [human(v, unit) for v in values_of(plans, name)]
-    for name in TOLD:
+    for name in (told for told in TOLD if told in plans):
         columns[f"tip_{name}"] = values_of(plans, name)
     rows = [
         dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import streamlit as st
 
-from planner.metrics import find_metric, is_at_least
+from planner.metrics import is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import human
+from planner.pages.figures import human, unit_of
 from planner.rules import bill_rules, train_rules
 from planner.tables_text import DECISIONS
 
@@ -72,7 +72,7 @@ def removed_rows(
 def limit_words(name: str, bound: float) -> str:
     """A limit of the study as a sentence."""
     sign = "at least" if is_at_least(name) else "at most"
-    return f"wanted {sign} {human(bound, find_metric(name).unit)}"
+    return f"wanted {sign} {human(bound, unit_of(name))}"
 
 
 def _limits(found: Desk) -> Mapping[str, float]:

@@ -16,7 +16,7 @@ from planner.kinds import kind_of
 from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import figure, human, offered, scale_of, values_of
+from planner.pages.figures import figure, human, offered, scale_of, unit_of, values_of
 from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
 from planner.recost import Repriced, repriced
 
@@ -26,6 +26,7 @@ TERMS = (
     ("usd_per_kwh", "Electricity [$/kWh]", 1.0, (0.0, 0.4, 0.005), "%.3f"),
     ("carbon_usd_per_t", "Carbon price [$/t]", 1.0, (0.0, 500.0, 5.0), "%.0f"),
 )
+ABREAST = 4
 PRICE_SPAN = (0.25, 2.0)
 PRICE_STEP_USD = 500.0
 
@@ -189,13 +190,14 @@ def _chosen(found: Desk, stored: Repriced, changed: Repriced) -> None:
     is_on_front = found.chosen in ids_of(_on_front(changed.costed))
     st.caption("It stays on the front." if is_on_front else "It is no longer on the front.")
     names = dict.fromkeys((*found.objectives, "usd", "usd_per_device_hour", "kgco2e"))
-    for column, name in zip(st.columns(len(names)), names, strict=True):
+    columns = [column for _ in range(0, len(names), ABREAST) for column in st.columns(ABREAST)]
+    for column, name in zip(columns, names, strict=False):
         before, after = (values_of(plan, name)[0] for plan in (was, now))
         change = f"{after / before - 1.0:+.1%}" if before and after != before else None
         is_less_better = find_metric(name).direction == "minimise"
         column.metric(
             name,
-            human(after, find_metric(name).unit),
+            human(after, unit_of(name)),
             change,
             delta_color="inverse" if is_less_better else "normal",
             help=find_metric(name).doc,
@@ -238,14 +240,15 @@ def alone(priced: Repriced, name: str) -> tuple[Mapping[str, Any], dict[str, flo
         return {}, {}
     plans = {key: np.asarray(column)[picked] for key, column in priced.plans.items()}
     costed = kind_of(priced.study).price(priced.study, priced.catalog, plans)
-    rows = np.flatnonzero(np.array(ids_of(costed.columns), dtype=str) == name)
-    if not len(rows):
+    ids = ids_of(costed.columns)
+    if name not in ids:
         return {}, {}
+    row = ids.index(name)
     spent = {
-        term: float(np.broadcast_to(value, len(costed.is_front))[rows[0]])
+        term: float(np.broadcast_to(value, len(costed.is_front))[row])
         for term, value in costed.ledgers["usd"].terms.items()
     }
-    return _rows(costed, rows[:1]), spent
+    return _rows(costed, np.array([row])), spent
 
 
 def _on_front(costed: Costed | None) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import streamlit as st
 from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import figure, human, is_metric, scale_of
+from planner.pages.figures import figure, human, is_metric, scale_of, unit_of
 from planner.tables_text import DECISIONS, SHORT
 
 # Tab, ledger and what the sum is, in reading order.
@@ -46,11 +46,11 @@ def draw() -> None:
 def _head(found: Desk, document: Mapping[str, Any]) -> None:
     """The plan's decisions in a line, its objectives in large figures."""
     axes = {name: document["axes"].get(name) for name in DECISIONS}
-    words = [f"{SHORT.get(n, n)} {v}" for n, v in axes.items() if v is not None]
+    words = [f"{SHORT.get(n, n)} {figure(v)}" for n, v in axes.items() if v is not None]
     st.caption(f"plan {found.chosen}: " + " · ".join(words))
     metrics = document["metrics"]
     for column, name in zip(st.columns(len(found.objectives)), found.objectives, strict=True):
-        unit = find_metric(name).unit
+        unit = unit_of(name)
         column.metric(name, human(metrics[name], unit), help=find_metric(name).doc)
         if metrics.get(f"{name}_low") is not None:
             ends = [human(metrics[f"{name}{end}"], unit) for end in ("_low", "_high")]
@@ -75,7 +75,7 @@ def limit_rows(limits: Mapping[str, float], document: Mapping[str, Any]) -> list
     metrics = document["metrics"]
     rows = []
     for name, need in limits.items():
-        unit = find_metric(name).unit
+        unit = unit_of(name)
         sign = "at least" if is_at_least(name) else "at most"
         have = metrics.get(name)
         used = "" if have is None or not need else f"{have / need:.0%}"

@@ -11,7 +11,8 @@ from streamlit.testing.v1 import AppTest
 from planner import commands
 from planner.archive import Archive
 from planner.pages.charts import stairs
-from planner.pages.figures import human, scale_of
+from planner.pages.figures import column_of, human, scale_of
+from planner.pages.points import ids_of
 from planner.pages.what_if import difference
 from planner.pages.why import carbon_ledger
 from planner.recost import recost
@@ -208,6 +209,21 @@ def test_units_are_those_a_person_reads():
     assert human(None, "USD") == "not known"
     assert human(0.0, "USD") == "0 $"
     assert scale_of("USD", [None, float("nan")]) == (1.0, "$")
+
+
+def test_scenarios_of_one_plan_have_names_of_their_own():
+    """A click on a plan in one scenario would open it in another."""
+    plans = {"plan": ["p3", "p3"], "site": ["se", "se"], "scenario": ["wacc 0.06", "wacc 0.1"]}
+    assert ids_of(plans) == ("p3 @ se @ wacc 0.06", "p3 @ se @ wacc 0.1")
+    assert ids_of({}) == ()
+
+
+def test_a_column_of_huge_numbers_is_scaled_in_its_heading():
+    """A browser would lose the last digits of an exaflop per second and say so in red."""
+    assert column_of("usd", [1.5e6, None]) == ("usd", [1.5e6, None])
+    heading, cells = column_of("peak_flop_per_s", [9.18e18, None])
+    assert heading == "peak_flop_per_s [EFLOP/s]"
+    assert cells == [pytest.approx(9.18), None]
 
 
 def test_fronts_are_told_apart_in_words():
