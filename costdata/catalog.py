@@ -24,6 +24,14 @@ from simkernel.columns import Masks
 from simkernel.errors import BadFile, MissingFact, unknown
 from simkernel.hardware import Chips
 
+GENERAL_FIGURES = (
+    ("wacc", "default"), ("life", "it"), ("life", "facility"), ("residual", "after_36_months"),
+    ("maintenance", "annual"), ("staff", "small_fleet"), ("colo", "us_primary"),
+    ("colo", "global"),
+)  # fmt: skip
+GENERAL_FACTORS = ("boavizta/server-8gpu", "ccf/server")
+"""What `quotes` takes for every site and chip where a study has no figure of its own."""
+
 SHOWN = {
     "accelerator": "accelerators",
     "server": "servers",
@@ -200,9 +208,14 @@ class Catalog:
         return rows[(name,)].facts["value"].number
 
     def planning_facts(self) -> dict[str, Fact]:
-        """Every planning figure with its source."""
+        """Every figure with its source that costs and watts rest on at any site, on any chip."""
         rows = self.tables["defaults"].values()
-        return {f"defaults.{row.name}": row.facts["value"] for row in rows}
+        found = {f"defaults.{row.name}": row.facts["value"] for row in rows}
+        for kind, item in GENERAL_FIGURES:
+            found[f"facility.{kind}.{item}"] = self.facility(kind, item)
+        for factor in GENERAL_FACTORS:
+            found[f"embodied.{factor}"] = self.embodied_factor(factor)
+        return found
 
     def embodied(self, accelerator: str, method: str = "pcf") -> Embodied:
         """Carbon of making one device by a method: pcf, act or boavizta.

@@ -18,6 +18,7 @@ from simkernel.hardware import PRECISIONS, TOPOLOGIES
 Level = int | float | str
 """One value of an axis: a count, a quantity or a name."""
 
+MOST_GBYTES_PER_S = 1e5  # a hundred times what any chip of the catalogue has; more is a slip
 OFFERED = "offered"
 CATALOGUE = "catalogue"
 DERIVED = "derived"
@@ -91,6 +92,7 @@ def _bill(name: str, unit: str, values: str, default: tuple[Level, ...], doc: st
         default,
         doc,
         least=1e-3 if unit else 1,
+        most=MOST_GBYTES_PER_S if unit else math.inf,
         words=tuple(word for word in default if isinstance(word, str)),
         names=(CATALOGUE, *TOPOLOGIES) if name == "scaleup_topology" else (),
         ready=(CATALOGUE,) if name == "scaleout_fabric" else (),

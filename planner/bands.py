@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -53,18 +53,59 @@ def is_computed(name: str) -> bool:
     return name == owner or owner == FROM_MEMORY or band_of(owner) is not None
 
 
-def with_bands(kind: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns with X_low and X_high beside every predicted metric that has a band."""
+UNVALIDATED_WIDTH = 1.5
+"""Bands of chips whose curves are transferred are so many times as wide, as logarithms: our
+choice, since no published run of such a chip says how wide they are."""
+
+
+def with_bands(
+    kind: str, columns: Mapping[str, Any], given: Container[str] = ()
+) -> dict[str, Any]:
+    """The columns with X_low and X_high beside every predicted metric that has a band.
+
+    Parameters
+    ----------
+    given : metrics that the study pins: they are what they are, without a band
+    """
     found = dict(columns)
+    is_known = np.asarray(found.get("validated", 1)) > 0
+    width = np.where(is_known, 1.0, UNVALIDATED_WIDTH)
     for metric in metrics_of(kind):
         band = band_of(metric.name)
         if metric.is_predicted and metric.name in found and band:
-            low, high = band
+            low, high = (1.0, 1.0) if metric.name in given else band
             value = np.asarray(found[metric.name], float)
             most = 1.0 if metric.name.endswith("_frac") else np.inf
-            found[f"{metric.name}_low"] = value * low
-            found[f"{metric.name}_high"] = np.minimum(value * high, most)
-    return found | _headroom(found)
+            found[f"{metric.name}_low"] = value * low**width
+            found[f"{metric.name}_high"] = np.minimum(value * high**width, most)
+    return found | _headroom(found) | _all_carbon(found)
+
+
+def _all_carbon(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Ends of all carbon: the ends of its parts together, so that the sum is inside."""
+    parts = ("operational_kgco2e", "embodied_kgco2e")
+    if not all(f"{part}_low" in columns for part in parts):
+        return {}
+    found = {}
+    for end in ("low", "high"):
+        found[f"kgco2e_{end}"] = sum(columns[f"{part}_{end}"] for part in parts)
+        if "kgco2e_per_mtoken" in columns:
+            share = found[f"kgco2e_{end}"] / np.asarray(columns["kgco2e"], float)
+            found[f"kgco2e_per_mtoken_{end}"] = columns["kgco2e_per_mtoken"] * share
+    return found
+
+
+def given_by(pin: Container[str]) -> frozenset[str]:
+    """Metrics that the pins of a study fix."""
+    speeds = (
+        "step_s", "tokens_per_s", "tokens_per_s_per_device", "model_flop_per_s_per_device",
+        "mfu_frac",
+    )  # fmt: skip
+    found = {name for name in ("goodput_frac", "device_mean_w", "device_peak_w") if name in pin}
+    if "mfu_frac" in pin or "step_s" in pin:
+        found.update(speeds)
+        found.update(("days", "device_hours") if "goodput_frac" in pin else ())
+    return frozenset(found)
 
 
 def _headroom(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,6 +59,8 @@ def exits_by_contract(command: Callable[..., int | None]) -> Callable[..., None]
         except PlanError as error:
             for fault in error.faults:
                 typer.echo(f"error: {fault}", err=True)
+            if kwargs.get("as_json"):
+                _print_json({"faults": list(error.faults), "exit_code": error.exit_code})
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             typer.echo("interrupted", err=True)
@@ -173,9 +175,13 @@ def _only_local(engine: str) -> None:
 
 def _show(document: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]], str]) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+        _print_json(document)
     else:
         typer.echo(text(document))
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
+from planner.costing import terms_of
 from planner.engine import catalogue_names
 from planner.explain import Explained, explain_plan, nearest_change, one_change, plain
 from planner.hardware_explain import hardware_evaluated, hardware_explained
@@ -106,7 +107,18 @@ def show_study(path: str) -> dict[str, Any]:
     if study.kind in KINDS:
         space = prepare(study).space
         document["space"] = {"enumerated": space.enumerated, "bills": len(space.bill_codes)}
+        document["costing in force"] = _terms_in_force(path, study)
     return document
+
+
+def _terms_in_force(path: str, study: Study) -> dict[str, Any]:
+    """Every term of costing as it is taken, by name; a list where sites differ."""
+    terms = terms_of(study.costing, _catalog_of(path))
+    found: dict[str, Any] = {"site": list(study.costing.site)}
+    for name in type(terms).__dataclass_fields__:
+        values = [plain(value) for value in getattr(terms, name)]
+        found[name] = values[0] if len(set(values)) == 1 else values
+    return found
 
 
 def explain(db: Path, name: str, plan: str) -> dict[str, Any]:

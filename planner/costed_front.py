@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from planner.bands import with_bands
+from planner.bands import given_by, with_bands
 from planner.costing import (
     NEAREST_ROWS,
     Costed,
@@ -40,6 +40,11 @@ BLOCK_ROWS = 16384
 NEEDED = ("devices", "supernode_devices", "used_per_domain", "oversubscription", "accelerator",
           "days", "it_mean_w", "it_peak_w")  # fmt: skip
 """Columns of a plan that its price follows from."""
+
+BESIDE = {
+    "resident_bytes", "devices", "validated", "operational_kgco2e", "embodied_kgco2e",
+}  # fmt: skip
+"""Columns that limits and bands need beside what is compared."""
 
 
 @dataclass
@@ -97,14 +102,14 @@ def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) 
     """Price a block of plans at one site after the other; its best rows meet the front."""
     study, sites = desk.study, len(desk.terms)
     bought = bought_by(desk, block)
-    owners = {find_metric(name).name for name in _compared(study)} | {"resident_bytes", "devices"}
+    owners = {find_metric(name).name for name in _compared(study)} | BESIDE
     own = {name: column[bought.plans] for name, column in block.items() if name in owners}
     found.rejected["missing_fact"] += (len(block["devices"]) - len(bought.plans)) * sites
     for site in range(sites):
         priced = price_at_site(desk, block, bought, site)
         columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
         rows = (first + bought.plans) * sites + site
-        _add_rows(study, found, rows, with_bands(study.kind, columns))
+        _add_rows(study, found, rows, with_bands(study.kind, columns, given_by(study.pin)))
 
 
 def _add_rows(study: Study, found: _Found, rows: Codes, columns: Mapping[str, Any]) -> None:

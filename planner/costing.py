@@ -26,7 +26,7 @@ from costdata.quotes import site_terms
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_shares
 from planner.archive_columns import ledger_columns
-from planner.bands import with_bands
+from planner.bands import given_by, with_bands
 from planner.evaluate import Limit
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated, rounded_hash
@@ -268,7 +268,7 @@ def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
     columns["site"] = np.array(study.costing.site, dtype=object)[rows.site_rows]
     columns["acquire"] = np.full(len(rows.site_rows), study.costing.acquire, dtype=object)
     columns["unverified_facts"] = rows.unverified_facts
-    columns = with_bands(study.kind, columns)
+    columns = with_bands(study.kind, columns, given_by(study.pin))
     limits = limits_on(study, columns)
     is_allowed, rejected = judged(study, columns, limits)
     rejected["missing_fact"] += len(plans["devices"]) * len(study.costing.site) - len(is_allowed)

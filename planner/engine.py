@@ -14,7 +14,7 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
 from costdata.support import KERNELS
-from planner.axes import ALL
+from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
 from planner.purchase import Shelf, shelf_of
 from planner.rules import ChipSizes, model_counts
@@ -168,6 +168,19 @@ def refuse_unknown_metrics(study: Study) -> None:
     ]
     if faults:
         raise BadStudy(*faults)
+
+
+def training_notes(engine: Engine) -> dict[str, str]:
+    """What a reader of the front has to know that no figure shows."""
+    notes = {}
+    rates = ("scaleup_gbytes_per_s", "scaleout_gbytes_per_s", "scaleup_topology")
+    others = [name for name in rates if engine.study.axes[name] != (CATALOGUE,)]
+    if others:
+        notes["not_priced"] = (
+            f"{', '.join(others)}: what if; price, watts and carbon of chips and network stay "
+            "those of the catalogue"
+        )
+    return notes
 
 
 def host_floors(catalog: Catalog, *, is_fused: bool) -> dict[str, float]:

@@ -102,12 +102,14 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     plans = training_plans(engine, columns)
     chip = chip_of(engine, columns, accelerator)
     step = training_step(engine.job, engine.model, chip, plans, engine.reserve)
-    unpinned_s = np.asarray(step.time.total)
-    step = _pinned_step(engine, chip, plans, step)
-    step, watts = _capped(chip, plans, step, is_given=is_step_given(engine.study))
-    found = _gathered(engine, chip, plans, step, watts, accelerator)
-    if is_step_given(engine.study):
-        found.metrics["unpinned_step_s"] = unpinned_s
+    step, watts = _capped(chip, plans, step)
+    if not is_step_given(engine.study):
+        return _gathered(engine, chip, plans, step, watts, accelerator)
+    pinned = _pinned_step(engine, chip, plans, step)
+    faster = np.asarray(step.time.total) / np.asarray(pinned.time.total)
+    watts = _at_another_pace(chip, watts, faster)
+    found = _gathered(engine, chip, plans, pinned, watts, accelerator)
+    found.metrics["unpinned_step_s"] = np.asarray(step.time.total)
     return found
 
 
@@ -174,18 +176,26 @@ class DeviceWatts:
     host_peak_w: Floats
 
 
-def _capped(
-    chip: Chips, plans: TrainingPlans, step: Step, *, is_given: bool
-) -> tuple[Step, DeviceWatts]:
+def _at_another_pace(chip: Chips, watts: DeviceWatts, faster: Floats) -> DeviceWatts:
+    """Watts when the study gives a step that is `faster` times our own.
+
+    The same work in another time draws the same energy above the context, so mean watts above it
+    grow with the pace, up to the busiest watts and from there to the cap.
+    """
+    power = chip.power
+    mean_w = power.context_w + (watts.mean_w - power.context_w) * faster
+    mean_w = np.minimum(mean_w, power.cap_w)
+    return replace(watts, mean_w=mean_w, peak_w=np.maximum(watts.peak_w, mean_w))
+
+
+def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, DeviceWatts]:
     """The step under a power cap: a lower clock stretches its arithmetic, nothing else.
 
-    The cap is a share of the chip's rated power; below what the device draws it binds. A step
-    that the study gives (`is_given`) is what it is: the cap then only bounds the watts, and the
-    devices count as busy throughout, since what a plan would wait for is not in a given figure.
+    The cap is a share of the chip's rated power; below what the device draws it binds.
     """
     power, step_s = chip.power, np.asarray(step.time.total)
     waiting_s = sum((step.time.terms[n] for n in WAITING_TERMS), start=0.0 * step_s)
-    busy_frac = np.maximum(1.0 - waiting_s / step_s * (not is_given), 1e-6)
+    busy_frac = np.maximum(1.0 - waiting_s / step_s, 1e-6)
     shares = [step.memory_frac, step.compute_frac, step.network_frac]
     busy_w = device_w(power, *(np.minimum(share / busy_frac, 1.0) for share in shares))
     cap_w = power.cap_w * plans.power_cap_frac
@@ -194,7 +204,6 @@ def _capped(
     clock = np.where(is_over, capped_clock_frac(cap_w, floor_w, np.maximum(busy_w, cap_w)), 1.0)
     compute_s = sum((step.time.terms.get(n, 0.0) for n in COMPUTE_TERMS), start=0.0 * step_s)
     slower = np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), compute_s / step_s))
-    slower = slower * (not is_given)
     terms = {**step.time.terms, "power_cap": step_s * slower}
     scale = 1.0 / (1.0 + slower)
     capped = replace(

@@ -189,9 +189,10 @@ def nearest_change(engine: Engine, key: int) -> dict[str, Any]:
     first = (*engine.study.objectives.minimise, *engine.study.objectives.maximise)[0]
     sign = 1.0 if first in engine.study.objectives.minimise else -1.0
 
-    def rank(line: Mapping[str, Any]) -> float:
+    def rank(line: Mapping[str, Any]) -> tuple[bool, float]:
         value = line["objectives"][first]["value"]
-        return np.inf if value is None else sign * float(value)
+        is_other_numerics = line["axis"] == "precision"  # the last resort: another training recipe
+        return is_other_numerics, np.inf if value is None else sign * float(value)
 
     best = min(working, key=rank)
     return {k: best[k] for k in ("axis", "from", "to", "plan", "objectives")}

@@ -53,7 +53,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             cost=cost_front,
             price=cost_plans,
             refuse=train.refuse_unknown_metrics,
-            notes=lambda engine: {},
+            notes=train.training_notes,
             keeps_options=False,
         ),
         "hardware": Kind(

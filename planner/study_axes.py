@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from planner.axes import ALIASES, Axis, Level, wanted
 
+MOST_OF_ANY = 1e9  # our choice: beyond it a number is a slip, and codes would not fit
 MOST_LEVELS = 100_000  # our choice: a longer axis is a slip of a step, not a design space
 
 
@@ -118,8 +119,8 @@ def _number(axis: Axis, value: int | float) -> Level:
         if isinstance(value, float) and not value.is_integer():
             raise BadLevel(f"{value!r} is not a whole number")
         value = int(value)
-    if not axis.least <= value <= axis.most:
-        raise BadLevel(f"{value!r} is out of bounds")
+    if not axis.least <= value <= min(axis.most, MOST_OF_ANY):
+        raise BadLevel(f"{value!r} is out of bounds, the largest number here is {MOST_OF_ANY:g}")
     return value
 
 

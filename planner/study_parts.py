@@ -20,7 +20,7 @@ PUBLISHED_BATCH_TOKENS = 15_360 * 4_096.0  # DeepSeek-V3 report, arXiv 2412.1943
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
-Count = Annotated[int, Field(strict=True, ge=1)]
+Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 Amount = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 AtLeastZero = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
@@ -126,7 +126,9 @@ class Costing:
     ] = "location_average"
     embodied: Annotated[Embodied, Field(description='"pcf", "act" or "boavizta"')] = "pcf"
     wacc_frac: Annotated[Fraction | None, Field(description="a share from 0 to 1")] = None
-    usd_per_kwh: Annotated[AtLeastZero | None, Field(description="a price of at least 0")] = None
+    usd_per_kwh: Annotated[
+        AtLeastZero | None, Field(le=10, description="dollars (not cents) per kWh, from 0 to 10")
+    ] = None
     demand_usd_per_kw_month: Annotated[
         AtLeastZero | None, Field(description="a price of at least 0")
     ] = None

@@ -31,10 +31,14 @@ SHORT = {
     "supernode_devices": "domain", "tensor_parallel": "tp", "pipeline_parallel": "pp",
     "context_parallel": "cp", "expert_parallel": "ep", "data_parallel": "dp",
     "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
-    "zero_stage": "zero",
 }  # fmt: skip
 MOST_ROWS = 40
-SAID = ("basis", "not_included")
+ALWAYS = ("accelerator", "devices", "supernode_devices", "tensor_parallel", "pipeline_parallel")
+STOPPED = (
+    "STOPPED EARLY: only part of the space was seen, in the order of the study; this is not the "
+    "front of the study.\n"
+)
+SAID = ("basis", "not_included", "not_priced")
 """Notes of a run that a reader of its figures needs."""
 
 
@@ -124,7 +128,7 @@ def _run_head(document: Mapping[str, Any]) -> str:
     counts = document["candidates"]
     if counts["evaluated"] is None:
         return f"run {document['run']} of {document['study']}: {document['state']}"
-    early = "stopped early; " if document["state"] == "stopped" else ""
+    early = STOPPED if document["state"] == "stopped" else ""
     if "parent" in document:
         return (
             f"{early}run {document['run']} of {document['study']}: physical front "
@@ -142,7 +146,7 @@ def _run_head(document: Mapping[str, Any]) -> str:
 
 
 def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> str:
-    varied = [n for n in DECISIONS if len({row.get(n) for row in front}) > 1 or n == "accelerator"]
+    varied = [n for n in DECISIONS if n in ALWAYS or len({row.get(n) for row in front}) > 1]
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
     rows = ([_figure(row.get(name)) for name in names] for row in front[:MOST_ROWS])
     text = _table("front", [SHORT.get(name, name) for name in names], rows)

@@ -8,7 +8,9 @@ take them in batches and memory stays flat in the number of candidates.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -314,6 +316,7 @@ _BILLS: list[Bill] = []
 def _set_engine(study_json: str) -> None:
     """Each process reads the study once; Ctrl-C is the first process's business."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _ENGINE[:] = [prepare(study_from_json(study_json))]
     _BILLS[:] = bills(_ENGINE[0].space)
 
@@ -329,6 +332,13 @@ def _deaf_to_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with(parent: int) -> None:
+    """A process whose parent was killed has nobody to work for."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _sweep_in_process(indices: Sequence[int]) -> list[BillResult]:
