@@ -130,6 +130,7 @@ def _model_type(text: Mapping[str, Any], document: Mapping[str, Any], faults: Fa
     for candidate in (given, f"{given}_text"):
         if family_of(candidate).is_known:
             return candidate
+    faults.notes.append(f"model_type {given!r} is not known: read by its keys alone")
     return given
 
 
