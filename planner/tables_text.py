@@ -12,7 +12,8 @@ from rich.text import Text
 
 WIDTH = 110
 DECISIONS = (
-    "accelerator", "devices", "supernode_devices", "tensor_parallel", "pipeline_parallel",
+    "scenario", "accelerator", "devices", "supernode_devices", "tensor_parallel",
+    "pipeline_parallel",
     "context_parallel", "expert_parallel", "data_parallel", "virtual_stages",
     "micro_batch_sequences", "global_batch_sequences", "zero_stage", "recompute", "precision",
 )  # fmt: skip
@@ -146,7 +147,8 @@ def _run_head(document: Mapping[str, Any]) -> str:
 
 
 def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> str:
-    varied = [n for n in DECISIONS if n in ALWAYS or len({row.get(n) for row in front}) > 1]
+    known = [n for n in DECISIONS if any(row.get(n) is not None for row in front)]
+    varied = [n for n in known if n in ALWAYS or len({row.get(n) for row in front}) > 1]
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
     rows = ([_figure(row.get(name)) for name in names] for row in front[:MOST_ROWS])
     text = _table("front", [SHORT.get(name, name) for name in names], rows)
