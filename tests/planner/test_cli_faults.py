@@ -238,9 +238,12 @@ def test_a_locked_database_names_who_holds_it(study, db, workspace, monkeypatch)
 
 
 LOWER = f"""
-import os
-import planner.cli, planner.progress, planner.run, planner.tables_text
+import importlib, os, pkgutil
+import planner.cli, planner.progress, planner.run, planner.tables_text, typer
 from planner import commands
+for module in pkgutil.walk_packages(typer.__path__, "typer."):
+    if not module.name.endswith(("__main__", "_winconsole")):
+        importlib.import_module(module.name)
 commands.evaluate("x.toml", [])  # nobody may not read where Python's own files lie
 os.chmod("planner.duckdb", 0o444)
 os.chmod(".", 0o555)
