@@ -244,7 +244,7 @@ def site_terms(
     Parameters
     ----------
     own : field of CostingTerms to a number for all sites; also `life_years` (IT, network and
-        carbon) and `grid_kgco2e_per_kwh` (of the accounting chosen)
+        carbon) and `grid_kgco2e_per_kwh` (the marginal one if that is chosen, else the average)
     end : end of the band of price and PUE
 
     Notes
@@ -286,17 +286,8 @@ def site_terms(
 def _own_terms(own: Mapping[str, float], accounting: str) -> dict[str, float]:
     """The study's figures by field."""
     lives = ("it_life_years", "network_life_years", "embodied_life_years")
-    factor = dict(
-        zip(
-            CARBON,
-            (
-                "grid_average_kgco2e_per_kwh",
-                "grid_marginal_kgco2e_per_kwh",
-                "market_kgco2e_per_kwh",
-            ),
-            strict=True,
-        )
-    )[accounting]
+    is_marginal = accounting == "location_marginal"
+    factor = f"grid_{'marginal' if is_marginal else 'average'}_kgco2e_per_kwh"
     spread = {"life_years": lives, "grid_kgco2e_per_kwh": (factor,)}
     known = {f.name for f in fields(CostingTerms)} - {"acquire_code"}
     strange = [name for name in own if name not in known and name not in spread]

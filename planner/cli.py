@@ -6,7 +6,6 @@ Heavy rooms are imported inside the commands, so that --help answers at once.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -16,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from planner import cli_app, cli_catalog, cli_recost, cli_validate
-from simkernel.errors import PlanError
+from planner.cli_ends import shown, told_faults
 
 app = typer.Typer(
     name="planner",
@@ -46,7 +45,6 @@ Settings = Annotated[
 DATABASE = Path("planner.duckdb")
 
 NOTHING_FEASIBLE = 1
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def exits_by_contract(command: Callable[..., int | None]) -> Callable[..., None]:
@@ -54,17 +52,8 @@ def exits_by_contract(command: Callable[..., int | None]) -> Callable[..., None]
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
+        with told_faults(bool(kwargs.get("as_json"))):
             code = command(*args, **kwargs)
-        except PlanError as error:
-            for fault in error.faults:
-                typer.echo(f"error: {fault}", err=True)
-            if kwargs.get("as_json"):
-                _print_json({"faults": list(error.faults), "exit_code": error.exit_code})
-            raise typer.Exit(error.exit_code) from error
-        except KeyboardInterrupt as error:
-            typer.echo("interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from error
         raise typer.Exit(code or 0)
 
     return wrapped
@@ -92,7 +81,7 @@ def run(
     _only_local(engine)
     given = [*(settings or []), *([f"study.seed={seed}"] if seed is not None else [])]
     document = commands.run(study, db, given, budget, workers, is_quiet=as_json)
-    _show(document, as_json, tables_text.run_text)
+    shown(document, as_json, tables_text.run_text)
     return 0 if document["front"] else NOTHING_FEASIBLE
 
 
@@ -102,7 +91,7 @@ def runs(db: Database = DATABASE, as_json: Json = False) -> int:
     """List the runs in the database."""
     from planner import commands, tables_text
 
-    _show(commands.runs(db), as_json, tables_text.runs_text)
+    shown(commands.runs(db), as_json, tables_text.runs_text)
     return 0
 
 
@@ -117,9 +106,9 @@ def show(
     from planner import commands, tables_text
 
     if name.endswith(".toml"):
-        _show(commands.show_study(name), as_json, tables_text.study_text)
+        shown(commands.show_study(name), as_json, tables_text.study_text)
     else:
-        _show(commands.show(db, name), as_json, tables_text.run_text)
+        shown(commands.show(db, name), as_json, tables_text.run_text)
     return 0
 
 
@@ -129,7 +118,7 @@ def explain(name: RunName, plan: PlanName, db: Database = DATABASE, as_json: Jso
     """What a plan is made of, what binds it, and what one change on each axis would do."""
     from planner import commands, tables_text
 
-    _show(commands.explain(db, name, plan), as_json, tables_text.explain_text)
+    shown(commands.explain(db, name, plan), as_json, tables_text.explain_text)
     return 0
 
 
@@ -140,7 +129,7 @@ def evaluate(study: StudyFile, settings: Settings = None, as_json: Json = False)
     from planner import commands, tables_text
 
     document = commands.evaluate(study, settings or [])
-    _show(document, as_json, tables_text.evaluate_text)
+    shown(document, as_json, tables_text.evaluate_text)
     return 0 if document["feasible"] else NOTHING_FEASIBLE
 
 
@@ -150,7 +139,7 @@ def diff(first: RunName, second: RunName, db: Database = DATABASE, as_json: Json
     """What went in and what came out differently in two runs."""
     from planner import commands, tables_text
 
-    _show(commands.diff(db, first, second), as_json, tables_text.diff_text)
+    shown(commands.diff(db, first, second), as_json, tables_text.diff_text)
     return 0
 
 
@@ -171,17 +160,6 @@ def _only_local(engine: str) -> None:
 
     if engine != "local":
         raise BadStudy(f'--engine {engine}: not in this version; wanted "local"')
-
-
-def _show(document: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]], str]) -> None:
-    if as_json:
-        _print_json(document)
-    else:
-        typer.echo(text(document))
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def main() -> None:

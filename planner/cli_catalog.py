@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from simkernel.errors import PlanError
+from planner.cli_ends import shown, told_faults
 
 app = typer.Typer(help="Facts with their sources: list, show, lint, add.", no_args_is_help=True)
 
@@ -72,14 +70,7 @@ def add(
 
 
 def _run(work: Any, as_json: bool, text: Any) -> dict[str, Any]:
-    try:
+    with told_faults(as_json):
         document: dict[str, Any] = work()
-    except PlanError as error:
-        for fault in error.faults:
-            typer.echo(f"error: {fault}", err=True)
-        raise typer.Exit(error.exit_code) from error
-    if as_json:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
-    else:
-        typer.echo(text(document))
+    shown(document, as_json, text)
     return document

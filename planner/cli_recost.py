@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from simkernel.errors import PlanError
+from planner.cli_ends import shown, told_faults
 
 NOTHING_FEASIBLE = 1
 
@@ -34,16 +32,9 @@ def recost(
     """Price a stored run anew and store it as a run of its own; nothing is simulated."""
     from planner import commands, tables_text
 
-    try:
+    with told_faults(as_json):
         document = commands.recost(db, run, settings or [])
-    except PlanError as error:
-        for fault in error.faults:
-            typer.echo(f"error: {fault}", err=True)
-        raise typer.Exit(error.exit_code) from error
-    if as_json:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
-    else:
-        typer.echo(tables_text.run_text(document))
+    shown(document, as_json, tables_text.run_text)
     raise typer.Exit(0 if document["front"] else NOTHING_FEASIBLE)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from simkernel.errors import PlanError
+from planner.cli_ends import shown, told_faults
 
 
 def validate(
@@ -32,16 +30,9 @@ def validate(
     """Predict published measurements and print how far off the predictions are."""
     from planner import commands_validate
 
-    try:
+    with told_faults(as_json):
         document = commands_validate.validate(truth, protocol, where or [], rows)
-    except PlanError as error:
-        for fault in error.faults:
-            typer.echo(f"error: {fault}", err=True)
-        raise typer.Exit(error.exit_code) from error
-    if as_json:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
-    else:
-        typer.echo(commands_validate.validate_text(document))
+    shown(document, as_json, commands_validate.validate_text)
 
 
 def register(app: typer.Typer) -> None:

@@ -392,10 +392,11 @@ def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
     factor = getattr(terms, INTENSITIES[costing.carbon])
     unknown = [site for site, value in zip(costing.site, factor, strict=True) if np.isnan(value)]
     if unknown:
+        key = "market_kgco2e_per_kwh" if costing.carbon == "market" else "grid_kgco2e_per_kwh"
         raise MissingFact(
             *(
                 f"site {site} has no {costing.carbon} carbon intensity; give "
-                'costing.grid_kgco2e_per_kwh or take carbon = "location_average"'
+                f'costing.{key} or take carbon = "location_average"'
                 for site in unknown
             )
         )

@@ -39,6 +39,9 @@ BLOCK_ROWS = 16384
 """Measured on the shipped studies: layouts shared by plans of a block are priced once, and below
 8,192 rows the fixed cost of a block shows."""
 
+STOP_GRACE_S = 10.0
+"""Batches in work when a stop is asked have so long to end and be kept."""
+
 BATCH_BILLS = 8
 """Bills of one chip evaluated together: enough to fill a block, few enough to stop soon."""
 
@@ -352,10 +355,12 @@ def _in_processes(
     context = multiprocessing.get_context("spawn")  # a fork would inherit DuckDB's locks
     pool = ProcessPoolExecutor(workers, context, _set_engine, (study_to_json(engine.study),))
     waiting: set[Future[list[BillResult]]] = set()
-    queue = iter(todo)
+    queue, stopped_at = iter(todo), None
     try:
-        while True:
-            while len(waiting) < 2 * workers and not is_stopped():
+        while stopped_at is None or time.monotonic() - stopped_at < STOP_GRACE_S:
+            if stopped_at is None and is_stopped():
+                stopped_at = time.monotonic()
+            while stopped_at is None and len(waiting) < 2 * workers:
                 batch = next(queue, None)
                 if batch is None:
                     break
@@ -364,7 +369,7 @@ def _in_processes(
                     waiting.add(pool.submit(_sweep_in_process, indices))
             if not waiting:
                 return
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            done, waiting = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in done:
                 yield from future.result()
     except BrokenProcessPool as error:
@@ -373,4 +378,7 @@ def _in_processes(
             "are kept; run with --workers 1"
         ) from error
     finally:
+        processes = list((getattr(pool, "_processes", None) or {}).values()) if waiting else []
         pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:  # deep in a bill that nobody waits for any more
+            process.terminate()
