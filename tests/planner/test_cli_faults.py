@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from small import DENSE, ended, planner, planner_process, with_lines
 
+import costdata
 from planner import archive_schema, commands
 from planner.archive import Archive
 from planner.archive_door import connect
@@ -252,8 +253,15 @@ if os.getuid() == 0:
 """
 
 
+def is_open_to_all(path):
+    """Whether a user without rights may enter a folder and all above it."""
+    return all(os.stat(folder).st_mode & 0o005 == 0o005 for folder in (path, *path.parents))
+
+
 def test_a_read_only_folder_is_told(workspace):
     """A person would see the words of a library, after the sweep."""
+    if os.getuid() == 0 and not is_open_to_all(Path(costdata.__file__).parent):
+        pytest.skip("the checkout lies where a user with fewer rights may not read our tables")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.chmod(folder, 0o755)
