@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -255,11 +255,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--tables", type=Path, default=TABLES, help="folder of the tables")
     given = parser.parse_args(arguments)
+    return write_or_check(
+        lambda: tables(given.timings, given.tables), given.tables, only_check=given.check
+    )
+
+
+def write_or_check(
+    make: Callable[[], Mapping[str, list[Row]]], folder: Path, *, only_check: bool
+) -> int:
+    """Write the tables made, or compare them with the shipped ones; faults go to stderr.
+
+    Returns the exit code: 0 if done or equal, 2 if tables differ or a file is bad.
+    """
     try:
-        made = tables(given.timings, given.tables)
-        faults = differences(made, given.tables) if given.check else []
-        if not given.check:
-            write(made, given.tables)
+        made = make()
+        faults = differences(made, folder) if only_check else []
+        if not only_check:
+            write(made, folder)
     except PlanError as error:
         faults = list(error.faults)
     for fault in faults:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.calibrate import TABLES, Row, differences, write
+from planner.calibrate import TABLES, Row, write_or_check
 from planner.fits import Fit, robust_fit, summary
 from planner.measured import Nameplate, read_nameplates
 from simkernel.columns import Floats
-from simkernel.errors import BadFile, PlanError
+from simkernel.errors import BadFile
 from simkernel.hardware import Columns, PowerCurve
 from simkernel.power import device_w
 
@@ -143,22 +143,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--tables", type=Path, default=TABLES, help="folder of the tables")
     given = parser.parse_args(arguments)
-    try:
-        plates = read_nameplates(given.tables / "accelerators.csv")
-        moved = read_power_transfers(given.tables / "power_transfers.csv")
-        fitted = {
-            chip: fit_power(runs, *_limits(plates[chip], moved[chip]))
-            for chip, runs in read_runs(given.runs, plates).items()
-        }
-        made = {"power_curves.csv": power_rows(plates, fitted, moved)}
-        faults = differences(made, given.tables) if given.check else []
-        if not given.check:
-            write(made, given.tables)
-    except PlanError as error:
-        faults = list(error.faults)
-    for fault in faults:
-        print(fault, file=sys.stderr)
-    return 2 if faults else 0
+    return write_or_check(
+        lambda: tables(given.runs, given.tables), given.tables, only_check=given.check
+    )
+
+
+def tables(runs: Path, folder: Path) -> dict[str, list[Row]]:
+    """The table this module makes, by file name; `folder` holds the tables it is made from."""
+    plates = read_nameplates(folder / "accelerators.csv")
+    moved = read_power_transfers(folder / "power_transfers.csv")
+    fitted = {
+        chip: fit_power(metered, *_limits(plates[chip], moved[chip]))
+        for chip, metered in read_runs(runs, plates).items()
+    }
+    return {"power_curves.csv": power_rows(plates, fitted, moved)}
 
 
 def _cells(
