@@ -48,6 +48,9 @@ RENT_PLANS = {
 }
 """Rents that answer an acquisition, best first; for "buy" the alternative to compare with."""
 
+BY_HOUR = ("on_demand", "spot")
+"""Rents that are paid for the hours used; of the others every hour is paid."""
+
 
 @dataclass(frozen=True)
 class Quoted(Generic[T]):
@@ -83,6 +86,7 @@ class ChipPrices(Columns):
     unit_usd: Floats
     unit_is_estimate: Masks
     rent_usd_per_device_hour: Floats
+    rent_is_by_hour: Masks
 
 
 def stacked(tables: Iterable[T]) -> T:
@@ -148,6 +152,7 @@ def chip_prices(
     acquire: str = "buy",
     price_usd: Mapping[str, float] | None = None,
     rent_usd_per_device_hour: float | None = None,
+    rent_plan: str | None = None,
     end: int = TYPICAL,
 ) -> Quoted[ChipPrices]:
     """What servers of a chip cost, and what the chip rents for.
@@ -158,6 +163,8 @@ def chip_prices(
     price_usd : the study's own prices: per device as bought, server included, by the chip's name;
         of the whole by the server's name
     rent_usd_per_device_hour : the study's own rent
+    rent_plan : "reserved", "on_demand" or "spot", what a purchase is compared with; None takes the
+        best rent known, and the study's own as a rent by the hour
 
     Raises
     ------
@@ -168,12 +175,15 @@ def chip_prices(
     name = catalog.accelerator_name(accelerator)
     unit = catalog.purchase_unit(name)
     usd, is_estimate, words = _unit_price(catalog, unit, price_usd or {}, end)
-    rent, rent_words = (
-        (rent_usd_per_device_hour, "rent: the study's own")
+    wanted = (rent_plan or acquire) if acquire == "buy" else acquire
+    rent, is_by_hour, rent_words = (
+        (rent_usd_per_device_hour, wanted in ("buy", *BY_HOUR), "rent: the study's own")
         if rent_usd_per_device_hour is not None
-        else _rent(catalog, name, acquire)
+        else _rent(catalog, name, wanted, end)
     )
-    table = ChipPrices(np.array([usd]), np.array([is_estimate]), np.array([rent]))
+    table = ChipPrices(
+        np.array([usd]), np.array([is_estimate]), np.array([rent]), np.array([is_by_hour])
+    )
     facts = {f"servers.{unit.name}.{key}": fact for key, fact in _figures(unit.facts).items()}
     return Quoted(table, (f"{name}: {words}; {rent_words}",), facts)
 
@@ -201,6 +211,7 @@ def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
         storage_usd_per_pb=spread(parts.storage_usd_per_pb),
         head_node_usd=spread(parts.head_node_usd),
         rent_usd_per_device_hour=spread(chips.rent_usd_per_device_hour),
+        rent_is_by_hour=np.broadcast_to(chips.rent_is_by_hour, code.shape),
     )
 
 
@@ -372,15 +383,21 @@ def _unit_price(
     return unit.price_usd[end], unit.is_estimate, unit.basis
 
 
-def _rent(catalog: Catalog, name: str, acquire: str) -> tuple[float, str]:
-    """Median of the known rents on the first plan that has any; NaN where none is known."""
+def _rent(catalog: Catalog, name: str, acquire: str, end: int) -> tuple[float, bool, str]:
+    """Lowest, median or highest of the known rents on the first plan that has any.
+
+    Returns
+    -------
+    rent, NaN where none is known; whether it is paid for used hours only; where it is from
+    """
     for plan in RENT_PLANS[acquire]:
         found = catalog.rent(name, plan)
         if found:
-            usd = median(rent.usd_per_device_hour for rent in found)
+            usd = (min, median, max)[end](rent.usd_per_device_hour for rent in found)
             dates = sorted(rent.as_of for rent in found)
-            return usd, f"rent: median of {len(found)} {plan} prices, {dates[0]} to {dates[-1]}"
-    return np.nan, "rent: none is known"
+            words = f"rent: median of {len(found)} {plan} prices, {dates[0]} to {dates[-1]}"
+            return usd, plan in BY_HOUR, words
+    return np.nan, False, "rent: none is known"
 
 
 def _fitting(catalog: Catalog, kind: str, port_bytes_per_s: float) -> Part:

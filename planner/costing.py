@@ -30,7 +30,7 @@ from planner.bands import given_by, with_bands
 from planner.evaluate import Limit
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated, rounded_hash
-from planner.purchase import coded, rows_of
+from planner.purchase import coded, idle_it_w, rows_of
 from planner.quoted import Quotes, names_in, quotes_of
 from planner.study import Study
 from planner.study_parts import Costing
@@ -148,13 +148,17 @@ class Desk:
 
 @dataclass(frozen=True)
 class Bought:
-    """What the plans that are for sale make one buy, at any site; (p,), `plans` their places."""
+    """What the plans that are for sale make one buy, at any site; (p,), `plans` their places.
+
+    `it_idle_w` is what all of it draws at rest.
+    """
 
     plans: Codes
     chips: Codes
     bill: HardwareBill
     quoted: Prices
     made: EmbodiedFactors
+    it_idle_w: Floats
 
 
 @dataclass(frozen=True)
@@ -205,7 +209,7 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
     plan_rows = bought.plans[rows]
     costs = plan_costs(
         bought.bill.take(rows),
-        _run(desk.study, plans, plan_rows),
+        _run(desk.study, plans, plan_rows, bought.it_idle_w[rows]),
         bought.quoted.take(rows),
         bought.made.take(rows),
         desk.terms.take(site_rows),
@@ -223,7 +227,7 @@ def price_at_site(
     one = np.array([site])
     costs = plan_costs(
         bought.bill,
-        _run(desk.study, plans, bought.plans),
+        _run(desk.study, plans, bought.plans, bought.it_idle_w),
         bought.quoted,
         bought.made,
         desk.terms.take(one),
@@ -240,9 +244,9 @@ def bought_by(desk: Desk, plans: Mapping[str, Any]) -> Bought:
     bill, quoted, made = desk.quotes.of(rows)
     lacking = missing_price(quoted, desk.terms.take(np.zeros(1, np.int64)))
     sold = np.flatnonzero(~np.any(np.stack(list(lacking.values())), axis=0))
-    return Bought(
-        sold, rows.accelerator[sold], bill.take(sold), quoted.take(sold), made.take(sold)
-    )
+    idle_w = idle_it_w(desk.quotes.shelf, rows, bill)[sold]
+    chips = rows.accelerator[sold]
+    return Bought(sold, chips, bill.take(sold), quoted.take(sold), made.take(sold), idle_w)
 
 
 def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
@@ -381,6 +385,11 @@ def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
     ------
     MissingFact, BadStudy : as `terms.refuse_bad_terms`
     """
+    if costing.rent_plan is not None and costing.acquire != "buy":
+        raise BadStudy(
+            f"costing.rent_plan says what a purchase is compared with, but acquire = "
+            f'"{costing.acquire}" buys nothing; remove it, or write acquire = "buy"'
+        )
     own = {name: getattr(costing, name) for name in OWN_TERMS}
     own = {name: float(value) for name, value in own.items() if value is not None}
     for name, term in MW_TERMS.items():
@@ -431,10 +440,13 @@ def _is_known(study: Study, columns: Mapping[str, Any]) -> Masks:
     return np.asarray(np.isfinite(objectives_of(study, columns)).all(axis=1))
 
 
-def _run(study: Study, plans: Mapping[str, Any], rows: Codes) -> PlanRun:
+def _run(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Floats) -> PlanRun:
+    """Runs of some plans; at rest none draws more than at work, whatever watts a study pins."""
+    it_mean_w = np.asarray(plans["it_mean_w"])[rows]
     return PlanRun(
-        it_mean_w=np.asarray(plans["it_mean_w"])[rows],
+        it_mean_w=it_mean_w,
         it_peak_w=np.asarray(plans["it_peak_w"])[rows],
+        it_idle_w=np.minimum(it_idle_w, it_mean_w),
         hours=np.asarray(plans["days"])[rows] * HOURS_PER_DAY,
         tokens=np.full(len(rows), study.training.tokens),
     )

@@ -26,6 +26,9 @@ from simkernel.power_cap import capped_clock_frac
 
 FLOP_PER_S_PER_PFLOP_PER_S = 1e15  # SI brochure, table 7
 
+OF_SERVERS = ("devices", "stranded", "hosts")
+"""Terms of IT power that fall when there is no work."""
+
 
 @dataclass(frozen=True)
 class Stock:
@@ -48,10 +51,14 @@ class Stock:
 
 @dataclass(frozen=True)
 class Figures:
-    """Rows of hardware before any price: metrics (m,), what is bought and what it draws."""
+    """Rows of hardware before any price: metrics (m,), what is bought and what it draws.
+
+    `it_idle_w` is with everything on and no work.
+    """
 
     metrics: dict[str, Floats]
     it_peak: Ledger
+    it_idle_w: Floats
     bill: HardwareBill
     prices: Prices
     made: EmbodiedFactors
@@ -83,6 +90,7 @@ def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
     codes = np.array([PRECISIONS.index(str(name)) for name in rows["precision"]], np.int64)
     peak = stock.chips.peak_flop_per_s[bought.accelerator, codes] * devices * performance
     it_peak_w = np.asarray(it_peak.total)
+    it_mean_w = it_peak_w * load_frac
     metrics = {
         "devices": devices,
         "stranded_devices": bill.stranded_devices,
@@ -93,12 +101,13 @@ def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
         "peak_flop_per_s": peak,
         "device_mean_w": device_w * load_frac,
         "device_peak_w": device_w,
-        "it_mean_w": it_peak_w * load_frac,
+        "it_mean_w": it_mean_w,
         "it_peak_w": it_peak_w,
         "provisioned_w": np.asarray(provisioned_w(it_peak_w, headroom_frac)),
         "it_peak_w_per_pflop_per_s": it_peak_w / peak * FLOP_PER_S_PER_PFLOP_PER_S,
     }
-    return Figures(metrics, it_peak, bill, prices, made)
+    it_idle_w = np.minimum(_it_idle_w(stock, bought, bill, it_peak), it_mean_w)
+    return Figures(metrics, it_peak, it_idle_w, bill, prices, made)
 
 
 def _rows(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Rows:
@@ -161,6 +170,21 @@ def _it_w(stock: Stock, bought: Rows, bill: HardwareBill, device_w: Floats) -> L
     around = it_w(bill, watts, 0.0).terms
     parts = {name: around[name] for name in ("switches", "links", "storage", "head_nodes")}
     return Ledger("it_w", "W", {**servers, **parts})
+
+
+def _it_idle_w(stock: Stock, bought: Rows, bill: HardwareBill, it_peak: Ledger) -> Floats:
+    """IT power with everything on and no work; (m,) [W].
+
+    Notes
+    -----
+    Idle watts of chip and host are the catalogue's, the host's never above what the study pins
+    for a server without its devices; network and storage draw what they draw at full load.
+    """
+    power = stock.chips.take(bought.accelerator).power
+    held = bill.purchase_units * bill.devices_per_unit
+    around = sum(w for name, w in it_peak.terms.items() if name not in OF_SERVERS)
+    host_w = np.minimum(power.host_idle_w * held, it_peak.terms["hosts"])
+    return np.asarray(power.idle_w * held + host_w + around)
 
 
 def _unit_other_w(stock: Stock, bought: Rows, bill: HardwareBill) -> Floats:

@@ -119,7 +119,8 @@ def priced(case: Case, devices: Floats) -> Priced:
     run = PlanRun(
         it_mean_w=metrics["it_mean_w"],
         it_peak_w=metrics["it_peak_w"],
-        hours=terms.it_life_years * tco.HOURS_PER_YEAR * terms.paid_frac,
+        it_idle_w=found.it_idle_w,
+        hours=terms.it_life_years * tco.HOURS_PER_YEAR * terms.utilisation_frac,
         tokens=np.full(len(devices), np.nan),
     )
     costs = plan_costs(

@@ -60,7 +60,12 @@ def quotes_of(costing: Costing, catalog: Catalog, names: Sequence[str]) -> Quote
     shelf = shelf_of(catalog, names)
     chips = stacked(
         chip_prices(
-            catalog, name, costing.acquire, costing.price_usd, costing.rent_usd_per_device_hour
+            catalog,
+            name,
+            costing.acquire,
+            costing.price_usd,
+            costing.rent_usd_per_device_hour,
+            costing.rent_plan,
         ).table
         for name in names
     )

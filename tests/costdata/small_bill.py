@@ -80,17 +80,16 @@ def prices(rows=1, **changed):
         "rent_usd_per_device_hour": 2.5,
     }
     full = {k: column(v, rows) for k, v in (plain | changed).items()}
-    return Prices(unit_is_estimate=np.zeros(rows, bool), **full)
+    is_by_hour = np.full(rows, bool(full.pop("rent_is_by_hour", column(1))[0]))
+    return Prices(unit_is_estimate=np.zeros(rows, bool), rent_is_by_hour=is_by_hour, **full)
 
 
 def embodied(rows=1):
     return EmbodiedFactors(column(164, rows), column(5700, rows), column(1000, rows))
 
 
-def run(rows=1, mean_w=1e6, peak_w=1.1e6, hours=1440.0, tokens=1e12):
-    return PlanRun(
-        column(mean_w, rows), column(peak_w, rows), column(hours, rows), column(tokens, rows)
-    )
+def run(rows=1, mean_w=1e6, peak_w=1.1e6, idle_w=0.25e6, hours=1440.0, tokens=1e12):
+    return PlanRun(*(column(x, rows) for x in (mean_w, peak_w, idle_w, hours, tokens)))
 
 
 def cost(plan, t=None, p=None, r=None, accounting="location_average", e=None):
