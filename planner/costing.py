@@ -29,6 +29,7 @@ from planner.archive_columns import ledger_columns
 from planner.bands import given_by, with_bands
 from planner.evaluate import Limit
 from planner.metrics import find_metric, is_at_least
+from planner.nulls import no_price, null_objectives, why_none
 from planner.pareto import nondominated, rounded_hash
 from planner.purchase import coded, idle_it_w, rows_of
 from planner.quoted import Quotes, names_in, quotes_of
@@ -41,6 +42,9 @@ from simkernel.ledger import Ledger
 HOURS_PER_DAY = 24.0
 NEAREST_ROWS = 10
 """Plans told when nothing is feasible."""
+
+ORDER_OF_SUM = 1e-9
+"""Share of a limit by which the order of a sum may pass it."""
 
 OWN_TERMS = (
     "wacc_frac", "usd_per_kwh", "demand_usd_per_kw_month", "pue", "grid_kgco2e_per_kwh",
@@ -339,13 +343,30 @@ def front_hash(study: Study, front: Mapping[str, Any]) -> str:
     return rounded_hash(points)
 
 
-def nearest_costed(costed: Costed) -> dict[str, Any]:
-    """Plans that physics allows and price, carbon or a band forbids, the least over first."""
-    if not len(costed.is_front) or not costed.limits:
-        return {}
-    names = np.array(list(costed.limits), dtype=object)
-    over = {"worst_excess": costed.worst_excess, "binding": names[costed.excess.argmax(axis=0)]}
-    return least_over({**costed.columns, **over})
+def nearest_costed(study: Study, costed: Costed) -> dict[str, Any]:
+    """Why no plan is on the front, and those that come nearest, the least over a limit first.
+
+    Returns
+    -------
+    "why": sentences for what no limit forbids and no figure is known of; "plans": one dictionary
+    each, with the limit that is exceeded most, or the objective that is NULL, as "binding"
+    """
+    if not len(costed.is_front):
+        return {"why": [no_price(study)]}
+    is_kept = costed.worst_excess <= ORDER_OF_SUM
+    why = why_none(study, costed.columns, is_kept, costed.reasons)
+    return {**({"why": why} if why else {}), **_nearest_plans(study, costed, is_kept)}
+
+
+def _nearest_plans(study: Study, costed: Costed, is_kept: Masks) -> dict[str, Any]:
+    binding = np.full(len(is_kept), "", dtype=object)
+    if costed.limits:
+        names = np.array(list(costed.limits), dtype=object)
+        binding = names[costed.excess.argmax(axis=0)]
+    for name in null_objectives(study, costed.columns, is_kept)[::-1]:
+        is_null = ~np.isfinite(np.asarray(costed.columns[name], float))
+        binding = np.where(is_kept & is_null, name, binding)
+    return least_over({**costed.columns, "worst_excess": costed.worst_excess, "binding": binding})
 
 
 def least_over(table: Mapping[str, Any]) -> dict[str, Any]:

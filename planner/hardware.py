@@ -28,6 +28,7 @@ from planner.hardware_price import BANDED, Case, Priced, case_of, has_price, pri
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
 from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
+from planner.nulls import null_faults
 from planner.quoted import names_in
 from planner.search.sweep import BillResult
 from planner.study import Study
@@ -127,7 +128,7 @@ def is_computed(name: str) -> bool:
 
 
 def refuse_unknown_metrics(study: Study) -> None:
-    """Limits and objectives that mean nothing without a workload.
+    """Limits and objectives that mean nothing without a workload, or are NULL whatever the option.
 
     Raises
     ------
@@ -141,6 +142,7 @@ def refuse_unknown_metrics(study: Study) -> None:
         for name, place in wanted
         if not is_computed(name)
     ]
+    faults = faults or null_faults(study)
     if faults:
         raise BadStudy(*faults)
 

@@ -115,7 +115,7 @@ def test_blocks_of_any_size_give_one_front(dense, monkeypatch, rows, settings):
         np.testing.assert_array_equal(column, wanted[name], err_msg=name)
     assert ours.is_front.sum() == theirs.is_front.sum()
     if not wanted:
-        assert nearest_costed(ours) == nearest_costed(theirs)
+        assert nearest_costed(study, ours) == nearest_costed(study, theirs)
     assert {n: c for n, c in ours.rejected.items() if c} == {
         n: c for n, c in theirs.rejected.items() if c
     }

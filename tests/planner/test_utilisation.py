@@ -18,7 +18,9 @@ RENT = "costing.rent_usd_per_device_hour=2.5"
 
 def at_use(use, *settings):
     """The job of buying or renting 1,024 H100 for 2.5 $ an hour, at a use."""
-    (row,) = job("buy_or_rent", RENT, f"costing.utilisation_frac={use!r}", *settings)
+    objectives = ("objectives.minimise=usd", "objectives.maximise=peak_flop_per_s")
+    used = f"costing.utilisation_frac={use!r}"
+    (row,) = job("buy_or_rent", RENT, used, *objectives, *settings)
     return row
 
 
