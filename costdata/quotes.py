@@ -135,7 +135,7 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
         port_links_usd=np.array([links]),
         link_w=np.array([OPTICS_PER_LINK * _w(optic, end) * share]),
         storage_usd_per_pb=np.array([_usd(storage, end) / STORAGE_PB]),
-        head_node_usd=np.array([catalog.planning("head_node_usd")]),
+        head_node_usd=np.array([_end(catalog.planning_fact("head_node_usd"), end)]),
     )
     facts = {
         f"network.{part.name}.{key}": fact
@@ -256,7 +256,8 @@ def site_terms(
     ----------
     own : field of CostingTerms to a number for all sites; also `life_years` (IT, network and
         carbon) and `grid_kgco2e_per_kwh` (the marginal one if that is chosen, else the average)
-    end : end of the band of price and PUE
+    end : end of the bands of price, PUE, colocation, upkeep, residual and staff; interest and
+        lives have none, they are chosen
 
     Notes
     -----
@@ -275,12 +276,17 @@ def site_terms(
         if given not in known:
             raise unknown(kind, given, known)
     chosen = _own_terms(own or {}, accounting)
-    general, facts = _general(catalog, chosen)
+    general, facts = _general(catalog, chosen, end)
     rows, notes = [], []
     for name in sites:
         site = catalog.site(name)
         colo = catalog.facility("colo", "us_primary" if site.country == "USA" else "global")
-        row = {**general, **_of_site(site, end), "colo_usd_per_kw_month": _value(colo), **chosen}
+        row = {
+            **general,
+            **_of_site(site, end),
+            "colo_usd_per_kw_month": _end(colo, end),
+            **chosen,
+        }
         if chosen.get("facility_usd_per_w") and "colo_usd_per_kw_month" not in chosen:
             row["colo_usd_per_kw_month"] = 0.0
         rows.append({**row, "acquire_code": ACQUIRE.index(acquire)})
@@ -311,7 +317,7 @@ def _own_terms(own: Mapping[str, float], accounting: str) -> dict[str, float]:
 
 
 def _general(
-    catalog: Catalog, own: Mapping[str, float]
+    catalog: Catalog, own: Mapping[str, float], end: int
 ) -> tuple[dict[str, float], dict[str, Fact]]:
     """Terms that are the same everywhere, and the facts they come from."""
     facts = {
@@ -325,7 +331,8 @@ def _general(
             ("staff", "small_fleet"),
         )
     }
-    wacc, it_life, hall_life, residual, upkeep, people = map(_value, facts.values())
+    wacc, it_life, hall_life = map(_value, list(facts.values())[:3])
+    residual, upkeep, people = (_end(fact, end) for fact in list(facts.values())[3:])
     life = own.get("it_life_years", it_life)
     return {
         "wacc_frac": wacc,

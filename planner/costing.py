@@ -22,7 +22,7 @@ from costdata.bill import (
 )
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
-from costdata.quotes import site_terms
+from costdata.quotes import TYPICAL, site_terms
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_shares
 from planner.archive_columns import ledger_columns
@@ -149,6 +149,14 @@ class Desk:
         names = self.quotes.shelf.names
         return tuple(name for name, price in zip(names, usd, strict=True) if not np.isnan(price))
 
+    @property
+    def is_priced(self) -> Masks:
+        """Chips of which the study gives the price of everything that is paid for them; (k,)."""
+        if self.study.costing.acquire == "buy":
+            return self.quotes.is_all_in
+        is_given = self.study.costing.rent_usd_per_device_hour is not None
+        return np.full(len(self.quotes.is_all_in), is_given and not self.terms.is_hosted.any())
+
 
 @dataclass(frozen=True)
 class Bought:
@@ -170,13 +178,14 @@ class PricedRows:
     """Plans at sites before anything is compared; (m,), plans first, sites within a plan.
 
     `plan_rows` and `site_rows` say where each row comes from; plans nobody sells are not among
-    them.
+    them. `is_priced` as of the desk.
     """
 
     plan_rows: Codes
     site_rows: Codes
     costs: PlanCosts
     unverified_facts: Floats
+    is_priced: Masks
 
 
 def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
@@ -220,8 +229,9 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
         desk.shares.take(site_rows),
         desk.study.costing.carbon,
     )
-    facts = desk.chip_unverified[bought.chips[rows]] + desk.site_unverified[site_rows]
-    return PricedRows(plan_rows, site_rows, costs, facts + desk.unverified)
+    chips = bought.chips[rows]
+    facts = desk.chip_unverified[chips] + desk.site_unverified[site_rows] + desk.unverified
+    return PricedRows(plan_rows, site_rows, costs, facts, desk.is_priced[chips])
 
 
 def price_at_site(
@@ -276,7 +286,7 @@ def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
     columns["site"] = np.array(study.costing.site, dtype=object)[rows.site_rows]
     columns["acquire"] = np.full(len(rows.site_rows), study.costing.acquire, dtype=object)
     columns["unverified_facts"] = rows.unverified_facts
-    columns = with_bands(study.kind, columns, given_by(study.pin))
+    columns = with_bands(study.kind, columns, given_by(study.pin), rows.is_priced)
     limits = limits_on(study, columns)
     is_allowed, rejected = judged(study, columns, limits)
     rejected["missing_fact"] += len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
@@ -399,8 +409,12 @@ def front_of(study: Study, columns: Mapping[str, Any], is_allowed: Masks) -> Mas
     return mask
 
 
-def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
+def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingTerms:
     """Terms of every site of the study: its own figures, else the catalogue's.
+
+    Parameters
+    ----------
+    end : of the bands of the catalogue's figures
 
     Raises
     ------
@@ -416,7 +430,7 @@ def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
     for name, term in MW_TERMS.items():
         if getattr(costing, name) is not None:
             own[term] = float(getattr(costing, name)) * W_PER_MW
-    terms = site_terms(catalog, costing.site, own, costing.acquire, costing.carbon).table
+    terms = site_terms(catalog, costing.site, own, costing.acquire, costing.carbon, end).table
     terms = _in_money(costing, terms)
     refuse_bad_terms(terms)
     factor = getattr(terms, INTENSITIES[costing.carbon])

@@ -16,10 +16,11 @@ from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
+from costdata.quotes import HIGH, LOW, TYPICAL
 from planner.purchase import Rows, rest_watts
 from planner.quoted import Quotes, quotes_of
 from planner.study import Study
-from simkernel.columns import Floats
+from simkernel.columns import Floats, Masks
 from simkernel.hardware import PRECISIONS, Chips
 from simkernel.ledger import Ledger
 from simkernel.power_cap import capped_clock_frac
@@ -34,13 +35,16 @@ OF_SERVERS = ("devices", "stranded", "hosts")
 class Stock:
     """Chips of a study with everything sold around them, looked up once.
 
-    No spares are bought: what stands by is for a workload to say.
+    No spares are bought: what stands by is for a workload to say. `low` and `high` are the quotes
+    at the ends of their bands.
     """
 
     study: Study
     catalog: Catalog
     chips: Chips
     quotes: Quotes
+    low: Quotes
+    high: Quotes
 
     def pinned(self, name: str) -> Floats:
         """A pin of each chip: its own, else the one for all; (k,), NaN where there is none."""
@@ -66,10 +70,14 @@ class Figures:
 
 def stock_of(study: Study, catalog: Catalog, names: list[str]) -> Stock:
     """Chips by catalogue name on the terms of a study."""
-    quotes = quotes_of(study.costing, catalog, names)
+    low, quotes, high = (_quotes(study, catalog, names, end) for end in (LOW, TYPICAL, HIGH))
+    return Stock(study, catalog, catalog.chips(names), quotes, low, high)
+
+
+def _quotes(study: Study, catalog: Catalog, names: list[str], end: int) -> Quotes:
+    quotes = quotes_of(study.costing, catalog, names, end)
     support = replace(quotes.shelf.support, repair_hours=0.0)
-    quotes = replace(quotes, shelf=replace(quotes.shelf, support=support))
-    return Stock(study, catalog, catalog.chips(names), quotes)
+    return replace(quotes, shelf=replace(quotes.shelf, support=support))
 
 
 def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
@@ -108,6 +116,26 @@ def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
     }
     it_idle_w = np.minimum(_it_idle_w(stock, bought, bill, it_peak), it_mean_w)
     return Figures(metrics, it_peak, it_idle_w, bill, prices, made)
+
+
+def quoted_at(
+    stock: Stock, quotes: Quotes, rows: Mapping[str, Any], devices: Floats
+) -> tuple[Prices, EmbodiedFactors]:
+    """Prices and carbon of making of rows on quotes of the stock; (m,)."""
+    _, prices, made = quotes.of(_rows(stock, rows, devices))
+    return prices, made
+
+
+def is_given_w(stock: Stock, rows: Mapping[str, Any], bill: HardwareBill) -> Masks:
+    """Rows whose IT power rests on what the study pins alone; (m,)."""
+    pin = stock.study.pin
+    names = stock.quotes.shelf.names
+    code = np.array([names.index(str(n)) for n in rows["accelerator"]], np.int64)
+    whole, other = (~np.isnan(stock.pinned(n)[code]) for n in ("unit_w", "unit_other_w"))
+    is_uncapped = np.asarray(rows["power_cap_frac"], float) == 1.0
+    is_server = (whole & ~other & is_uncapped) | ((whole | other) & ("device_peak_w" in pin))
+    is_whole = bill.stranded_devices == 0  # what is stranded draws the catalogue's idle watts
+    return np.asarray(is_server & is_whole & ("network_overhead_frac" in pin))
 
 
 def _rows(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Rows:

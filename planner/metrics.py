@@ -149,7 +149,7 @@ def _hardware() -> Iterator[Metric]:
         ("stranded_mw", "MW", "minimise", "power paid for and not used"),
     ):
         kinds = ("train", *HARDWARE) if name in OWN_OR_RENT else HARDWARE
-        yield Metric(name, unit, kinds, direction, "costing", doc)
+        yield Metric(name, unit, kinds, direction, "costing", doc, name.endswith("npv_usd"))
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(

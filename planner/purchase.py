@@ -21,7 +21,7 @@ from costdata.hardware_bill import (
     hardware_bill,
     it_w,
 )
-from costdata.quotes import RoomParts, room_parts, stacked
+from costdata.quotes import TYPICAL, RoomParts, room_parts, stacked
 from simkernel.columns import Codes, Floats
 
 
@@ -59,8 +59,8 @@ class Rows:
     oversubscription: Floats
 
 
-def shelf_of(catalog: Catalog, names: Sequence[str]) -> Shelf:
-    """Units, hosts, ports and parts of some chips.
+def shelf_of(catalog: Catalog, names: Sequence[str], end: int = TYPICAL) -> Shelf:
+    """Units, hosts, ports and parts of some chips; `end` of the bands of parts.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def shelf_of(catalog: Catalog, names: Sequence[str]) -> Shelf:
         devices_per_unit=np.array([float(catalog.purchase_unit(n).devices) for n in names]),
         devices_per_host=per_host,
         rails=rails,
-        parts=stacked(room_parts(catalog, float(port)).table for port in ports),
+        parts=stacked(room_parts(catalog, float(port), end).table for port in ports),
         support=Support(
             storage_pb_per_device=catalog.planning("storage_pb_per_device"),
             head_nodes_per_host=catalog.planning("head_nodes_per_host"),

@@ -34,6 +34,7 @@ COSTINGS = {
     "cap": ["limits.kgco2e=200000", "limits.usd=9e6"],
     "objectives": ["objectives.minimise=usd_per_mtoken,peak_facility_mw,embodied_kgco2e"],
     "bands": ["objectives.minimise=days_high,usd_high", "limits.usd_high=2e7"],
+    "quoted": ["costing.all_in_usd_per_device.H100-SXM=40000", "objectives.minimise=usd_high"],
     "tighter": ["limits.days=60", "limits.devices=32"],
 }
 
