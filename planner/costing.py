@@ -28,6 +28,7 @@ from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_
 from planner.archive_columns import ledger_columns
 from planner.bands import given_by, with_bands
 from planner.evaluate import Limit
+from planner.facts_given import chip_facts, planning_facts, site_facts
 from planner.metrics import find_metric, is_at_least
 from planner.nulls import no_price, null_objectives, why_none
 from planner.pareto import nondominated, rounded_hash
@@ -203,9 +204,9 @@ def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
         terms=terms,
         shares=yearly_shares(terms),
         quotes=quotes_of(study.costing, catalog, chips),
-        chip_unverified=np.array([_count(catalog.facts_for(name)) for name in chips]),
-        site_unverified=np.array([_count(catalog.facts_for_site(name)) for name in sites]),
-        unverified=_count(catalog.planning_facts()),
+        chip_unverified=np.array([_count(chip_facts(study, catalog, name)) for name in chips]),
+        site_unverified=np.array([_count(site_facts(study, catalog, name)) for name in sites]),
+        unverified=_count(planning_facts(study, catalog)),
     )
 
 
@@ -461,12 +462,12 @@ def _in_money(costing: Costing, terms: CostingTerms) -> CostingTerms:
     return replace(terms, wacc_frac=np.asarray(real_rate_frac(terms.wacc_frac, inflation)))
 
 
-def unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
+def unverified(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
     """How many facts each row rests on that nobody has checked in their source; (m,)."""
-    found = np.full(len(columns["site"]), _count(catalog.planning_facts()))
-    for key, facts in (("accelerator", catalog.facts_for), ("site", catalog.facts_for_site)):
+    found = np.full(len(columns["site"]), _count(planning_facts(study, catalog)))
+    for key, facts in (("accelerator", chip_facts), ("site", site_facts)):
         names, code = coded(columns[key])
-        found += np.array([_count(facts(name)) for name in names])[code]
+        found += np.array([_count(facts(study, catalog, name)) for name in names])[code]
     return found
 
 

@@ -211,7 +211,7 @@ def answered(case: Case) -> tuple[Priced, Floats]:
     columns["repaid"] = np.array(repaid(columns, case.terms), dtype=object)
     if is_open(case.study):
         columns |= more(case, steps)
-    columns["unverified_facts"] = unverified(case.stock.catalog, columns)
+    columns["unverified_facts"] = unverified(case.study, case.stock.catalog, columns)
     return found, steps
 
 
