@@ -7,6 +7,7 @@ hours of a machine rented by the hour is not known here: they are not the renter
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,17 +34,17 @@ class YearKwh:
     idle_frac: Floats
     least_kwh: Floats
 
-    @property
+    @cached_property
     def working(self) -> Floats:
         """In hours at work [kWh]."""
         return self.work_kwh * self.used_frac
 
-    @property
+    @cached_property
     def idle(self) -> Floats:
         """In hours that are paid for and not used [kWh]."""
         return self.rest_kwh * self.idle_frac
 
-    @property
+    @cached_property
     def total(self) -> Floats:
         """What the meter reads after the year [kWh]."""
         return self.working + self.idle
