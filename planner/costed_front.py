@@ -109,7 +109,9 @@ def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) 
         priced = price_at_site(desk, block, bought, site)
         columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
         rows = (first + bought.plans) * sites + site
-        _add_rows(study, found, rows, with_bands(study.kind, columns, given_by(study.pin)))
+        is_priced = desk.is_priced[bought.chips]
+        columns = with_bands(study.kind, columns, given_by(study.pin), is_priced)
+        _add_rows(study, found, rows, columns)
 
 
 def _add_rows(study: Study, found: _Found, rows: Codes, columns: Mapping[str, Any]) -> None:

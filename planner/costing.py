@@ -22,15 +22,17 @@ from costdata.bill import (
 )
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
-from costdata.quotes import site_terms
+from costdata.quotes import TYPICAL, site_terms
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_shares
 from planner.archive_columns import ledger_columns
 from planner.bands import given_by, with_bands
 from planner.evaluate import Limit
+from planner.facts_given import chip_facts, planning_facts, site_facts
 from planner.metrics import find_metric, is_at_least
+from planner.nulls import no_price, null_objectives, why_none
 from planner.pareto import nondominated, rounded_hash
-from planner.purchase import coded, rows_of
+from planner.purchase import coded, idle_it_w, rows_of
 from planner.quoted import Quotes, names_in, quotes_of
 from planner.study import Study
 from planner.study_parts import Costing
@@ -41,6 +43,9 @@ from simkernel.ledger import Ledger
 HOURS_PER_DAY = 24.0
 NEAREST_ROWS = 10
 """Plans told when nothing is feasible."""
+
+ORDER_OF_SUM = 1e-9
+"""Share of a limit by which the order of a sum may pass it."""
 
 OWN_TERMS = (
     "wacc_frac", "usd_per_kwh", "demand_usd_per_kw_month", "pue", "grid_kgco2e_per_kwh",
@@ -145,16 +150,28 @@ class Desk:
         names = self.quotes.shelf.names
         return tuple(name for name, price in zip(names, usd, strict=True) if not np.isnan(price))
 
+    @property
+    def is_priced(self) -> Masks:
+        """Chips of which the study gives the price of everything that is paid for them; (k,)."""
+        if self.study.costing.acquire == "buy":
+            return self.quotes.is_all_in
+        is_given = self.study.costing.rent_usd_per_device_hour is not None
+        return np.full(len(self.quotes.is_all_in), is_given and not self.terms.is_hosted.any())
+
 
 @dataclass(frozen=True)
 class Bought:
-    """What the plans that are for sale make one buy, at any site; (p,), `plans` their places."""
+    """What the plans that are for sale make one buy, at any site; (p,), `plans` their places.
+
+    `it_idle_w` is what all of it draws at rest.
+    """
 
     plans: Codes
     chips: Codes
     bill: HardwareBill
     quoted: Prices
     made: EmbodiedFactors
+    it_idle_w: Floats
 
 
 @dataclass(frozen=True)
@@ -162,13 +179,14 @@ class PricedRows:
     """Plans at sites before anything is compared; (m,), plans first, sites within a plan.
 
     `plan_rows` and `site_rows` say where each row comes from; plans nobody sells are not among
-    them.
+    them. `is_priced` as of the desk.
     """
 
     plan_rows: Codes
     site_rows: Codes
     costs: PlanCosts
     unverified_facts: Floats
+    is_priced: Masks
 
 
 def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
@@ -186,9 +204,9 @@ def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
         terms=terms,
         shares=yearly_shares(terms),
         quotes=quotes_of(study.costing, catalog, chips),
-        chip_unverified=np.array([_count(catalog.facts_for(name)) for name in chips]),
-        site_unverified=np.array([_count(catalog.facts_for_site(name)) for name in sites]),
-        unverified=_count(catalog.planning_facts()),
+        chip_unverified=np.array([_count(chip_facts(study, catalog, name)) for name in chips]),
+        site_unverified=np.array([_count(site_facts(study, catalog, name)) for name in sites]),
+        unverified=_count(planning_facts(study, catalog)),
     )
 
 
@@ -205,15 +223,16 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
     plan_rows = bought.plans[rows]
     costs = plan_costs(
         bought.bill.take(rows),
-        _run(desk.study, plans, plan_rows),
+        _run(desk.study, plans, plan_rows, bought.it_idle_w[rows]),
         bought.quoted.take(rows),
         bought.made.take(rows),
         desk.terms.take(site_rows),
         desk.shares.take(site_rows),
         desk.study.costing.carbon,
     )
-    facts = desk.chip_unverified[bought.chips[rows]] + desk.site_unverified[site_rows]
-    return PricedRows(plan_rows, site_rows, costs, facts + desk.unverified)
+    chips = bought.chips[rows]
+    facts = desk.chip_unverified[chips] + desk.site_unverified[site_rows] + desk.unverified
+    return PricedRows(plan_rows, site_rows, costs, facts, desk.is_priced[chips])
 
 
 def price_at_site(
@@ -223,7 +242,7 @@ def price_at_site(
     one = np.array([site])
     costs = plan_costs(
         bought.bill,
-        _run(desk.study, plans, bought.plans),
+        _run(desk.study, plans, bought.plans, bought.it_idle_w),
         bought.quoted,
         bought.made,
         desk.terms.take(one),
@@ -240,9 +259,9 @@ def bought_by(desk: Desk, plans: Mapping[str, Any]) -> Bought:
     bill, quoted, made = desk.quotes.of(rows)
     lacking = missing_price(quoted, desk.terms.take(np.zeros(1, np.int64)))
     sold = np.flatnonzero(~np.any(np.stack(list(lacking.values())), axis=0))
-    return Bought(
-        sold, rows.accelerator[sold], bill.take(sold), quoted.take(sold), made.take(sold)
-    )
+    idle_w = idle_it_w(desk.quotes.shelf, rows, bill)[sold]
+    chips = rows.accelerator[sold]
+    return Bought(sold, chips, bill.take(sold), quoted.take(sold), made.take(sold), idle_w)
 
 
 def cost_plans(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
@@ -268,7 +287,7 @@ def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
     columns["site"] = np.array(study.costing.site, dtype=object)[rows.site_rows]
     columns["acquire"] = np.full(len(rows.site_rows), study.costing.acquire, dtype=object)
     columns["unverified_facts"] = rows.unverified_facts
-    columns = with_bands(study.kind, columns, given_by(study.pin))
+    columns = with_bands(study.kind, columns, given_by(study.pin), rows.is_priced)
     limits = limits_on(study, columns)
     is_allowed, rejected = judged(study, columns, limits)
     rejected["missing_fact"] += len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
@@ -335,13 +354,30 @@ def front_hash(study: Study, front: Mapping[str, Any]) -> str:
     return rounded_hash(points)
 
 
-def nearest_costed(costed: Costed) -> dict[str, Any]:
-    """Plans that physics allows and price, carbon or a band forbids, the least over first."""
-    if not len(costed.is_front) or not costed.limits:
-        return {}
-    names = np.array(list(costed.limits), dtype=object)
-    over = {"worst_excess": costed.worst_excess, "binding": names[costed.excess.argmax(axis=0)]}
-    return least_over({**costed.columns, **over})
+def nearest_costed(study: Study, costed: Costed) -> dict[str, Any]:
+    """Why no plan is on the front, and those that come nearest, the least over a limit first.
+
+    Returns
+    -------
+    "why": sentences for what no limit forbids and no figure is known of; "plans": one dictionary
+    each, with the limit that is exceeded most, or the objective that is NULL, as "binding"
+    """
+    if not len(costed.is_front):
+        return {"why": [no_price(study)]}
+    is_kept = costed.worst_excess <= ORDER_OF_SUM
+    why = why_none(study, costed.columns, is_kept, costed.reasons)
+    return {**({"why": why} if why else {}), **_nearest_plans(study, costed, is_kept)}
+
+
+def _nearest_plans(study: Study, costed: Costed, is_kept: Masks) -> dict[str, Any]:
+    binding = np.full(len(is_kept), "", dtype=object)
+    if costed.limits:
+        names = np.array(list(costed.limits), dtype=object)
+        binding = names[costed.excess.argmax(axis=0)]
+    for name in null_objectives(study, costed.columns, is_kept)[::-1]:
+        is_null = ~np.isfinite(np.asarray(costed.columns[name], float))
+        binding = np.where(is_kept & is_null, name, binding)
+    return least_over({**costed.columns, "worst_excess": costed.worst_excess, "binding": binding})
 
 
 def least_over(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -374,19 +410,28 @@ def front_of(study: Study, columns: Mapping[str, Any], is_allowed: Masks) -> Mas
     return mask
 
 
-def terms_of(costing: Costing, catalog: Catalog) -> CostingTerms:
+def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingTerms:
     """Terms of every site of the study: its own figures, else the catalogue's.
+
+    Parameters
+    ----------
+    end : of the bands of the catalogue's figures
 
     Raises
     ------
     MissingFact, BadStudy : as `terms.refuse_bad_terms`
     """
+    if costing.rent_plan is not None and costing.acquire != "buy":
+        raise BadStudy(
+            f"costing.rent_plan says what a purchase is compared with, but acquire = "
+            f'"{costing.acquire}" buys nothing; remove it, or write acquire = "buy"'
+        )
     own = {name: getattr(costing, name) for name in OWN_TERMS}
     own = {name: float(value) for name, value in own.items() if value is not None}
     for name, term in MW_TERMS.items():
         if getattr(costing, name) is not None:
             own[term] = float(getattr(costing, name)) * W_PER_MW
-    terms = site_terms(catalog, costing.site, own, costing.acquire, costing.carbon).table
+    terms = site_terms(catalog, costing.site, own, costing.acquire, costing.carbon, end).table
     terms = _in_money(costing, terms)
     refuse_bad_terms(terms)
     factor = getattr(terms, INTENSITIES[costing.carbon])
@@ -417,12 +462,12 @@ def _in_money(costing: Costing, terms: CostingTerms) -> CostingTerms:
     return replace(terms, wacc_frac=np.asarray(real_rate_frac(terms.wacc_frac, inflation)))
 
 
-def unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
+def unverified(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
     """How many facts each row rests on that nobody has checked in their source; (m,)."""
-    found = np.full(len(columns["site"]), _count(catalog.planning_facts()))
-    for key, facts in (("accelerator", catalog.facts_for), ("site", catalog.facts_for_site)):
+    found = np.full(len(columns["site"]), _count(planning_facts(study, catalog)))
+    for key, facts in (("accelerator", chip_facts), ("site", site_facts)):
         names, code = coded(columns[key])
-        found += np.array([_count(facts(name)) for name in names])[code]
+        found += np.array([_count(facts(study, catalog, name)) for name in names])[code]
     return found
 
 
@@ -431,10 +476,13 @@ def _is_known(study: Study, columns: Mapping[str, Any]) -> Masks:
     return np.asarray(np.isfinite(objectives_of(study, columns)).all(axis=1))
 
 
-def _run(study: Study, plans: Mapping[str, Any], rows: Codes) -> PlanRun:
+def _run(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Floats) -> PlanRun:
+    """Runs of some plans; at rest none draws more than at work, whatever watts a study pins."""
+    it_mean_w = np.asarray(plans["it_mean_w"])[rows]
     return PlanRun(
-        it_mean_w=np.asarray(plans["it_mean_w"])[rows],
+        it_mean_w=it_mean_w,
         it_peak_w=np.asarray(plans["it_peak_w"])[rows],
+        it_idle_w=np.minimum(it_idle_w, it_mean_w),
         hours=np.asarray(plans["days"])[rows] * HOURS_PER_DAY,
         tokens=np.full(len(rows), study.training.tokens),
     )

@@ -33,7 +33,7 @@ def price_note(costing: Costing, catalog: Catalog, chip: str) -> str:
     """Where the price and the rent of a chip come from."""
     all_in: Mapping[str, float] = {**costing.all_in_usd_per_device, **costing.all_in_usd_per_unit}
     own, rent = costing.price_usd, costing.rent_usd_per_device_hour
-    (words,) = chip_prices(catalog, chip, costing.acquire, own, rent).notes
+    (words,) = chip_prices(catalog, chip, costing.acquire, own, rent, costing.rent_plan).notes
     told = words.removeprefix(f"{chip}: ")
     return f"price: the study's own, all in; {told.split('; ')[-1]}" if chip in all_in else told
 

@@ -16,6 +16,7 @@ from costdata.configs import model_names, read_model
 from costdata.support import KERNELS
 from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
+from planner.nulls import null_faults
 from planner.purchase import Shelf, shelf_of
 from planner.rules import ChipSizes, model_counts
 from planner.space import Space, make_space
@@ -152,7 +153,7 @@ def catalogue_names(catalog: Catalog | None = None) -> Names:
 
 
 def refuse_unknown_metrics(study: Study) -> None:
-    """Every limit and objective that this version does not compute, in one error.
+    """Every limit and objective that this version does not compute, or no plan has, in one error.
 
     Raises
     ------
@@ -166,6 +167,7 @@ def refuse_unknown_metrics(study: Study) -> None:
         for name, place in wanted
         if not is_computed(name)
     ]
+    faults = faults or null_faults(study)
     if faults:
         raise BadStudy(*faults)
 

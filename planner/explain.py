@@ -418,12 +418,12 @@ def _napkin(
         lines["energy_usd"] = {
             "napkin": kwh * float(terms.usd_per_kwh[site]),
             "plan": energy,
-            "how": "kW x hours x PUE x price",
+            "how": "kW x hours x PUE x price, hours at work alone",
         }
         usd_year = float(np.asarray(costed.ledgers["usd_per_year"].total)[at])
         lines["usd"] = {
-            "napkin": usd_year * hours / HOURS_PER_YEAR,
+            "napkin": usd_year * hours / HOURS_PER_YEAR / float(terms.utilisation_frac[site]),
             "plan": float(np.asarray(costed.columns["usd"])[at]),
-            "how": "yearly cost x hours / 8,760",
+            "how": "yearly cost x hours / 8,760 / share of hours in use",
         }
     return lines

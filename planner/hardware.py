@@ -22,12 +22,14 @@ from costdata.network_build import TIERS_MOST
 from planner.archive_columns import ledger_columns
 from planner.costing import Costed, front_of, is_costed, terms_of, unverified
 from planner.evaluate import Limit
+from planner.hardware_bands import BANDED
 from planner.hardware_figures import figures, stock_of
 from planner.hardware_fit import binding, check_open_count, more, most_steps
-from planner.hardware_price import BANDED, Case, Priced, case_of, has_price, priced
+from planner.hardware_price import Case, Priced, case_of, has_price, priced
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
 from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
+from planner.nulls import null_faults
 from planner.quoted import names_in
 from planner.search.sweep import BillResult
 from planner.study import Study
@@ -127,7 +129,7 @@ def is_computed(name: str) -> bool:
 
 
 def refuse_unknown_metrics(study: Study) -> None:
-    """Limits and objectives that mean nothing without a workload.
+    """Limits and objectives that mean nothing without a workload, or are NULL whatever the option.
 
     Raises
     ------
@@ -141,6 +143,7 @@ def refuse_unknown_metrics(study: Study) -> None:
         for name, place in wanted
         if not is_computed(name)
     ]
+    faults = faults or null_faults(study)
     if faults:
         raise BadStudy(*faults)
 
@@ -190,7 +193,7 @@ def case_at_sites(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> C
         )
         rows["scenario"] = np.full(len(site_rows), words, dtype=object)
     stock = stock_of(study, catalog, names_in(plans))
-    case = case_of(stock, rows, terms_of(study.costing, catalog).take(site_rows))
+    case = case_of(stock, rows, site_rows)
     return case.take(has_price(case))
 
 
@@ -202,13 +205,13 @@ def answered(case: Case) -> tuple[Priced, Floats]:
     given = np.asarray(case.rows["devices"], float)
     steps = most_steps(case) if is_open(case.study) else given / case.step
     devices = np.maximum(steps, 1.0) * case.step if is_open(case.study) else given
-    found = priced(case, devices)
+    found = priced(case, devices, with_bands=True)
     columns = found.columns
     columns["binding"] = np.array(binding(case, devices), dtype=object)
     columns["repaid"] = np.array(repaid(columns, case.terms), dtype=object)
     if is_open(case.study):
         columns |= more(case, steps)
-    columns["unverified_facts"] = unverified(case.stock.catalog, columns)
+    columns["unverified_facts"] = unverified(case.study, case.stock.catalog, columns)
     return found, steps
 
 

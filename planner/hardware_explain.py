@@ -292,9 +292,10 @@ def _napkin(case: Case, found: Priced, at: int) -> dict[str, dict[str, Any]]:
     """Hand arithmetic beside the option's figures."""
     c = {name: column[at] for name, column in found.columns.items()}
     units = float(c["purchase_units"])
-    energy = float(np.asarray(found.ledgers["usd_per_year"].terms["energy"])[at])
+    year = found.ledgers["usd_per_year"].terms
+    energy = sum(float(np.asarray(year[name])[at]) for name in ("energy", "idle_energy"))
     price, pue = float(case.terms.usd_per_kwh[at]), float(case.terms.pue[at])
-    lines = {
+    lines: dict[str, dict[str, Any]] = {
         "peak_flop_per_s": {
             "napkin": float(c["devices"]) * _peak(case, at),
             "plan": float(c["peak_flop_per_s"]),

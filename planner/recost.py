@@ -243,7 +243,7 @@ def _summary(done: Repriced, front: Mapping[str, Any]) -> RunSummary:
     rejected = {n: count for n, count in swept.rejected.items() if not _is_of_costing(n, before)}
     if done.costed:
         rejected |= done.costed.rejected
-    nearest = nearest_costed(done.costed) if done.costed else dict(swept.nearest)
+    nearest = nearest_costed(done.study, done.costed) if done.costed else dict(swept.nearest)
     return RunSummary(
         enumerated=swept.enumerated,
         masked=dict(swept.masked),

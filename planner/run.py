@@ -255,7 +255,7 @@ def _summary(
             **_sweep_note(sweep_s),
             **costing_notes(engine.study, engine.catalog, costed),
         },
-        nearest={} if front else (nearest_costed(costed) if costed else _nearest(total)),
+        nearest={} if front else _nearest(engine.study, total, costed),
     )
 
 
@@ -263,11 +263,11 @@ def _sweep_note(sweep_s: float) -> dict[str, str]:
     return {"sweep_s": f"{sweep_s:.3f}"}
 
 
-def _nearest(total: Total) -> dict[str, Any]:
-    """The least-violating candidates of all bills, when no plan is feasible."""
-    if not total.nearest:
-        return {}
-    return least_over(joined(total.nearest))
+def _nearest(study: Study, total: Total, costed: Costed | None) -> dict[str, Any]:
+    """Why no plan is on the front: what costing says of plans, else the least-violating ones."""
+    if costed:
+        return nearest_costed(study, costed)
+    return least_over(joined(total.nearest)) if total.nearest else {}
 
 
 @contextmanager

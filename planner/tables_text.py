@@ -177,14 +177,21 @@ def _options_table(options: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
-    lines = []
+    lines = [f"  {words}" for words in nearest.get("why", ())]
     for plan in nearest.get("plans", ())[:3]:
-        over, name = plan["worst_excess"], plan["binding"]
-        share = "an unknown share" if over is None else f"{over:.1%}"
-        has = f" ({_figure(plan[name])})" if name in plan else ""
         chips = f"{plan['devices']:,.0f} {plan['accelerator']}"
-        lines.append(f"  nearest: {plan['plan']} on {chips} is {share} beyond {name}{has}")
+        lines.append(f"  nearest: {plan['plan']} on {chips} {_short_of(plan)}")
     return lines
+
+
+def _short_of(plan: Mapping[str, Any]) -> str:
+    """How far a plan is from the front, or what it has no figure for."""
+    over, name = plan["worst_excess"], plan["binding"]
+    if name in plan and plan[name] is None and over is not None:
+        return f"keeps every limit and has no {name}"
+    share = "an unknown share" if over is None else f"{over:.1%}"
+    has = f" ({_figure(plan[name])})" if name in plan else ""
+    return f"is {share} beyond {name}{has}"
 
 
 def _feasible_line(document: Mapping[str, Any]) -> str:

@@ -106,7 +106,10 @@ def _left_out(found: Desk) -> None:
 
 def _nearest(found: Desk) -> None:
     """The candidates that break their limits least, when nothing is feasible."""
-    plans = found.record.summary.nearest.get("plans", []) if found.record.summary else []
+    nearest = found.record.summary.nearest if found.record.summary else {}
+    for words in nearest.get("why", ()):
+        st.warning(words)
+    plans = nearest.get("plans", [])
     if not plans:
         return
     st.subheader("Nothing is feasible; these come nearest")
