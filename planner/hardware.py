@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +27,7 @@ from planner.hardware_price import BANDED, Case, Priced, case_of, has_price, pri
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
 from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
+from planner.places import scenario_studies, scenario_words
 from planner.quoted import names_in
 from planner.search.sweep import BillResult
 from planner.study import Study
@@ -145,27 +145,6 @@ def refuse_unknown_metrics(study: Study) -> None:
         raise BadStudy(*faults)
 
 
-def scenario_studies(study: Study) -> list[Study]:
-    """One study per combination of scenarios, each with its figures in its own tables."""
-    found = []
-    for values in product(*study.scenarios.values()):
-        chosen = dict(zip(study.scenarios, values, strict=True))
-        own: dict[str, Any] = {
-            k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("costing.")
-        }
-        limits = {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("limits.")}
-        fixed = MappingProxyType({key: (value,) for key, value in chosen.items()})
-        found.append(
-            replace(
-                study,
-                costing=replace(study.costing, **own),
-                limits=MappingProxyType({**study.limits, **limits}),
-                scenarios=fixed,
-            )
-        )
-    return found
-
-
 def is_open(study: Study) -> bool:
     """The study asks for as much as its limits allow."""
     return any(levels == ("most",) for levels in study.axes.values())
@@ -185,10 +164,7 @@ def case_at_sites(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> C
     for key, (value,) in study.scenarios.items():
         rows[key.replace(".", "_")] = np.full(len(site_rows), value)
     if study.scenarios:
-        words = ", ".join(
-            f"{key.partition('.')[2]} = {value:,.10g}" for key, (value,) in study.scenarios.items()
-        )
-        rows["scenario"] = np.full(len(site_rows), words, dtype=object)
+        rows["scenario"] = np.full(len(site_rows), scenario_words(study), dtype=object)
     stock = stock_of(study, catalog, names_in(plans))
     case = case_of(stock, rows, terms_of(study.costing, catalog).take(site_rows))
     return case.take(has_price(case))

@@ -18,13 +18,14 @@ DECISIONS = (
     "micro_batch_sequences", "global_batch_sequences", "zero_stage", "recompute", "precision",
 )  # fmt: skip
 BUYING = (
-    "accelerator", "purchase_units", "devices", "power_cap_frac", "precision", "site", "scenario",
-    "peak_flop_per_s", "capex_usd", "it_peak_w", "binding", "more_purchase_units_with_1_mw",
-    "more_purchase_units_with_10_musd", "stranded_w", "stranded_usd", "over",
+    "plan", "accelerator", "purchase_units", "devices", "power_cap_frac", "precision", "site",
+    "scenario", "peak_flop_per_s", "capex_usd", "it_peak_w", "binding",
+    "more_purchase_units_with_1_mw", "more_purchase_units_with_10_musd", "stranded_w",
+    "stranded_usd", "over",
 )  # fmt: skip
 """What is shown of every option where hardware alone is bought."""
 
-NEVER_LEFT_OUT = ("accelerator", "purchase_units", "capex_usd", "binding")
+NEVER_LEFT_OUT = ("plan", "accelerator", "purchase_units", "capex_usd", "binding")
 
 SHORT = {
     "purchase_units": "units", "power_cap_frac": "cap", "peak_flop_per_s": "flop/s",
@@ -100,7 +101,7 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
 
 def explain_text(document: Mapping[str, Any]) -> str:
     """A stored plan: parts, what binds, and the table of single changes."""
-    lines = [f"plan {document['plan']} of run {document['run']}", *_plan_parts(document)]
+    lines = [_plan_head(document), *_other_places(document), *_plan_parts(document)]
     lines.append(_changes_table(document["one_change"]))
     return "\n".join(lines)
 
@@ -110,6 +111,29 @@ def diff_text(document: Mapping[str, Any]) -> str:
     lines: list[str] = []
     _walk(document, lines, 0)
     return "\n".join(lines)
+
+
+def _plan_head(document: Mapping[str, Any]) -> str:
+    words = f"plan {document['plan']} of run {document['run']}{_at(document)}"
+    here = {"site": document["site"], "scenario": document["scenario"]}
+    is_front = any(here.items() <= row.items() for row in document["on_front"])
+    return words if is_front else f"{words}; not on the front there"
+
+
+def _at(document: Mapping[str, Any]) -> str:
+    """Where a plan is looked at, in words."""
+    site = f" at {document['site']}" if document["site"] else ""
+    return site + (f", {document['scenario']}" if document["scenario"] else "")
+
+
+def _other_places(document: Mapping[str, Any]) -> list[str]:
+    """The sites and scenarios to choose from, if there is a choice."""
+    lines = []
+    for option, parting in (("site", ", "), ("scenario", "; ")):
+        known = document[f"{option}s"]
+        if len(known) > 1:
+            lines.append(f"{option}s, each by --{option}: {parting.join(known)}")
+    return lines
 
 
 def _walk(value: Any, lines: list[str], depth: int) -> None:
