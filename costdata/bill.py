@@ -13,6 +13,7 @@ import numpy as np
 
 from costdata import carbon, energy_bill, tco
 from costdata.hardware_bill import HardwareBill, provisioned_w
+from costdata.nulls import Nulls, bill_nulls, told
 from costdata.terms import CARBON, CostingTerms, YearlyShares
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.errors import BadStudy, MissingFact, unknown
@@ -71,7 +72,7 @@ class EmbodiedFactors(Columns):
 
 @dataclass(frozen=True)
 class PlanCosts:
-    """Ledgers and columns of m plans; NaN stands for NULL and `reasons` says why.
+    """Ledgers and columns of m plans; NaN stands for NULL and `nulls` says why.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ class PlanCosts:
     operational : "kgCO2e" of the run by accounting; one of them is `operational_kgco2e`
     embodied : "embodied_kgco2e", the run's share of making
     columns : metric name to (m,) column
-    reasons : metric name to why it is NULL where it is
+    nulls : why metrics are NULL, by row
     """
 
     capex: Ledger
@@ -90,7 +91,12 @@ class PlanCosts:
     operational: dict[str, Floats]
     embodied: Ledger
     columns: dict[str, Floats]
-    reasons: dict[str, str] = field(default_factory=dict)
+    nulls: Nulls = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Metric to why it is NULL, over all rows."""
+        return told(self.nulls)
 
     def ledgers(self) -> tuple[Ledger, ...]:
         """Everything that sums, in reading order."""
@@ -146,7 +152,8 @@ def plan_costs(
     columns["rent_usd"] = prices.rent_usd_per_device_hour * _rented(bill) * run.hours
     columns |= _against_rent(bill, prices, terms, capex, year)
     columns |= {f"{name}_kgco2e": kgco2e for name, kgco2e in emitted.items()}
-    return PlanCosts(capex, year, spent, emitted, made, columns, _reasons(columns, emitted))
+    nulls = bill_nulls(columns, emitted, terms, prices.rent_usd_per_device_hour)
+    return PlanCosts(capex, year, spent, emitted, made, columns, nulls)
 
 
 def missing_price(prices: Prices, terms: CostingTerms) -> dict[str, Masks]:
@@ -364,25 +371,6 @@ def _intensities(terms: CostingTerms) -> dict[str, Floats]:
     return dict(zip(CARBON, factors, strict=True))
 
 
-def _reasons(columns: dict[str, Floats], emitted: dict[str, Floats]) -> dict[str, str]:
-    """Why a column is NULL in some rows."""
-    known = {
-        "usd_per_mtoken": "the study yields no tokens",
-        "kgco2e_per_mtoken": "the study yields no tokens",
-        "rent_usd": "no rent is known for the accelerator",
-        "breakeven_utilisation_frac": "the hardware is rented, or no rent is known for it",
-        "payback_months": f"{_NEVER}, undiscounted",
-        "payback_discounted_months": f"{_NEVER}, discounted",
-        "location_marginal_kgco2e": "no marginal intensity is known for the site",
-        "market_kgco2e": "no contract and no residual factor is known for the site",
-        "location_marginal": "no marginal intensity is known for the site",
-        "water_l": "no water use is known for the site or its power stations",
-        "market": "no contract and no residual factor is known for the site",
-    }
-    every = {**columns, **emitted}
-    return {name: why for name, why in known.items() if np.isnan(every[name]).any()}
-
-
 def _refuse(
     run: PlanRun,
     prices: Prices,
@@ -426,9 +414,6 @@ def _needed(
         for f in fields(table)
         if f.name not in free
     }
-
-
-_NEVER = "rented, no rent is known, or what renting saves never repays what is bought"
 
 
 def site_rows(plans: int, sites: int) -> tuple[Codes, Codes]:

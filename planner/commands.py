@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
-from planner.costing import terms_of
+from planner.costing import NULL_REASONS, terms_of
 from planner.engine import catalogue_names
 from planner.explain import explain_plan, nearest_change, plain
 from planner.hardware_explain import hardware_evaluated
@@ -216,8 +217,10 @@ def _keeps_options(record: RunRecord) -> bool:
 def _lines(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rows of a stored table, one dictionary each; ledgers are for explain."""
     shown = [n for n in table if "[" not in n and n not in ("run", "key", "status")]
-    return [{n: _cell(table[n][i]) for n in shown} for i in range(len(table.get("plan", ())))]
+    return [{n: _cell(n, table[n][i]) for n in shown} for i in range(len(table.get("plan", ())))]
 
 
-def _cell(value: Any) -> Any:
+def _cell(name: str, value: Any) -> Any:
+    if name == NULL_REASONS:
+        return json.loads(value)
     return None if np.ma.is_masked(value) else plain(value)

@@ -6,11 +6,13 @@ here. Re-costing a stored run calls the same function with another [costing] tab
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from costdata.bill import (
     EmbodiedFactors,
@@ -22,6 +24,7 @@ from costdata.bill import (
 )
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
+from costdata.nulls import Nulls, of_rows, reasons_of_row, told
 from costdata.quotes import site_terms
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_shares
@@ -63,6 +66,9 @@ INTENSITIES = {
 }
 """Term of a site that each accounting multiplies energy by."""
 
+NULL_REASONS = "null_reasons"
+"""Column of stored rows: JSON from metric to why it is NULL."""
+
 
 @dataclass(frozen=True)
 class Costed:
@@ -76,7 +82,7 @@ class Costed:
     limits : the study's limits on these rows
     rejected : limit to rows it removed; "missing_fact" for plans nobody sells, or of which an
         objective is not known
-    reasons : why a metric is NULL where it is
+    nulls : why metrics are NULL, by row
     chips : those of the plans that can be had on the study's terms
     """
 
@@ -85,13 +91,23 @@ class Costed:
     is_front: Masks
     limits: dict[str, Limit]
     rejected: dict[str, int]
-    reasons: dict[str, str]
+    nulls: Nulls
     chips: tuple[str, ...] = ()
 
     @property
     def excess(self) -> Floats:
         """How far each limit is exceeded, 1 = 100% over, without bound if not known; (k, m)."""
         return excess_of(self.limits, len(self.is_front))
+
+    def null_reasons(self, rows: Codes) -> npt.NDArray[np.object_]:
+        """Why figures of some rows are NULL, as JSON from metric to reason."""
+        words = [json.dumps(reasons_of_row(self.nulls, int(row))) for row in rows]
+        return np.array(words, dtype=object)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Metric to why it is NULL, over all rows."""
+        return told(self.nulls)
 
     @property
     def worst_excess(self) -> Floats:
@@ -113,6 +129,7 @@ class Costed:
             is_front=is_front,
             limits=limits,
             rejected=rejected,
+            nulls=of_rows(self.nulls, rows),
         )
 
 
@@ -274,8 +291,8 @@ def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
     rejected["missing_fact"] += len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
     ledgers = {ledger.name: ledger for ledger in rows.costs.ledgers()}
     front = front_of(study, columns, is_allowed)
-    reasons = dict(rows.costs.reasons)
-    return Costed(columns, ledgers, front, limits, rejected, reasons, desk.chips)
+    nulls = {name: why for name, why in rows.costs.nulls.items() if name in columns}
+    return Costed(columns, ledgers, front, limits, rejected, nulls, desk.chips)
 
 
 def judged(
@@ -325,7 +342,8 @@ def front_columns(study: Study, costed: Costed) -> dict[str, Any]:
     picked = np.flatnonzero(costed.is_front)
     points = objectives_of(study, costed.columns)[picked]
     picked = picked[np.lexsort(points.T[::-1])]
-    return {name: np.asarray(column)[picked] for name, column in table.items()}
+    front = {name: np.asarray(column)[picked] for name, column in table.items()}
+    return {**front, NULL_REASONS: costed.null_reasons(picked)}
 
 
 def front_hash(study: Study, front: Mapping[str, Any]) -> str:
@@ -341,7 +359,10 @@ def nearest_costed(costed: Costed) -> dict[str, Any]:
         return {}
     names = np.array(list(costed.limits), dtype=object)
     over = {"worst_excess": costed.worst_excess, "binding": names[costed.excess.argmax(axis=0)]}
-    return least_over({**costed.columns, **over})
+    best = np.argsort(costed.worst_excess, kind="stable")[:NEAREST_ROWS]
+    few = {n: np.asarray(column)[best] for n, column in {**costed.columns, **over}.items()}
+    why = np.array([reasons_of_row(costed.nulls, int(row)) for row in best], dtype=object)
+    return least_over({**few, NULL_REASONS: why})
 
 
 def least_over(table: Mapping[str, Any]) -> dict[str, Any]:

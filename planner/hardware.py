@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,11 +18,13 @@ import numpy as np
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.network_build import TIERS_MOST
+from costdata.nulls import one_below_the_other
 from planner.archive_columns import ledger_columns
 from planner.costing import Costed, front_of, is_costed, terms_of, unverified
 from planner.evaluate import Limit
 from planner.hardware_figures import figures, stock_of
 from planner.hardware_fit import binding, check_open_count, more, most_steps
+from planner.hardware_nulls import hardware_nulls
 from planner.hardware_price import BANDED, Case, Priced, case_of, has_price, priced
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
 from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
@@ -185,7 +187,7 @@ def answered(case: Case) -> tuple[Priced, Floats]:
     if is_open(case.study):
         columns |= more(case, steps)
     columns["unverified_facts"] = unverified(case.stock.catalog, columns)
-    return found, steps
+    return replace(found, nulls=hardware_nulls(case, found)), steps
 
 
 def _costed(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
@@ -199,13 +201,8 @@ def _costed(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
             rejected[name] = int(is_broken.sum())
     is_allowed = np.asarray(~over.any(axis=0))
     front = front_of(study, found.columns, is_allowed)
-    reasons = {
-        name: why
-        for name, why in found.reasons.items()
-        if np.isnan(np.asarray(found.columns.get(name, 0.0), float)).any()
-    }
     sold = tuple(names_in(case.rows)) if len(case.step) else ()
-    return Costed(found.columns, found.ledgers, front, found.limits, rejected, reasons, sold)
+    return Costed(found.columns, found.ledgers, front, found.limits, rejected, found.nulls, sold)
 
 
 def is_costed_here(study: Study, name: str) -> bool:
@@ -286,7 +283,7 @@ def _stacked(parts: list[Costed]) -> Costed:
         np.concatenate([p.is_front for p in parts]),
         {n: _limit([p.limits[n] for p in parts]) for n in parts[0].limits},
         rejected,
-        {name: why for part in parts for name, why in part.reasons.items()},
+        one_below_the_other([(part.nulls, len(part.is_front)) for part in parts]),
         parts[0].chips,
     )
 

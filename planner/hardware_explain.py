@@ -14,7 +14,7 @@ import numpy as np
 from costdata.tco import HOURS_PER_YEAR
 from planner.axes import ALL
 from planner.costing_notes import costing_notes
-from planner.explain import plain, shown_facts, shown_ledger, shown_term
+from planner.explain import null_reasons, plain, shown_facts, shown_ledger, shown_term
 from planner.hardware import (
     OF_AN_OPTION,
     HardwareEngine,
@@ -116,7 +116,8 @@ def _document(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> dict[s
         "taken": taken,
         "plan": plan_name(key),
         "axes": _axes(engine, key, found, at),
-        "metrics": _metrics(engine, found, at),
+        "metrics": (metrics := _metrics(engine, found, at)),
+        "null_reasons": null_reasons(metrics, found.nulls, at),
         "ledgers": ledgers,
         "binds": {name: shown_term(ledger) for name, ledger in ledgers.items()},
         "traffic": {},
@@ -138,6 +139,7 @@ def _without_price(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> d
         "plan": plan_name(key),
         "axes": dict(engine.space.levels_of(key)),
         "metrics": {},
+        "null_reasons": {},
         "ledgers": {},
         "binds": {},
         "traffic": {},

@@ -15,12 +15,13 @@ import numpy as np
 from costdata import tco
 from costdata.bill import PlanRun, missing_price, plan_costs
 from costdata.network_build import TIERS_MOST
+from costdata.nulls import Nulls
 from costdata.terms import CostingTerms, YearlyShares, yearly_shares
 from planner.bands import band_of
 from planner.costing import limits_on
 from planner.evaluate import Limit
 from planner.hardware_figures import FLOP_PER_S_PER_PFLOP_PER_S, Stock, figures
-from planner.hardware_worth import REASONS, worth
+from planner.hardware_worth import worth
 from planner.study import Study
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.ledger import Ledger
@@ -83,13 +84,13 @@ class Case:
 class Priced:
     """Every figure of the rows of a case with some devices: columns, ledgers, limits, (m,).
 
-    `reasons` says why a column is NULL where it is.
+    `nulls` says why a column of the bill is NULL where it is.
     """
 
     columns: dict[str, Any]
     ledgers: dict[str, Ledger]
     limits: dict[str, Limit]
-    reasons: dict[str, str]
+    nulls: Nulls
 
     @property
     def excess(self) -> Floats:
@@ -138,7 +139,7 @@ def priced(case: Case, devices: Floats) -> Priced:
     limits = limits_on(study, columns)
     most = np.full(len(devices), float(TIERS_MOST))
     limits["fabric_tiers"] = Limit(metrics["fabric_tiers"], most, "layers")
-    return Priced(columns, ledgers, limits, {**costs.reasons, **REASONS})
+    return Priced(columns, ledgers, limits, costs.nulls)
 
 
 AT_THE_METER = {"peak_facility_mw": 1e6, "facility_peak_w": 1.0}

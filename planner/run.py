@@ -23,6 +23,7 @@ from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunStart, RunSummary
 from planner.costing import (
+    NULL_REASONS,
     Costed,
     front_columns,
     front_hash,
@@ -174,7 +175,12 @@ def options_of(costed: Costed) -> dict[str, Any]:
     names = np.array(list(costed.limits), dtype=object)
     over = ["; ".join(names[excess > 0]) for excess in costed.excess[:, order].T]
     table = {name: np.asarray(column)[order] for name, column in costed.columns.items()}
-    return {**table, "is_front": costed.is_front[order], "over": np.array(over, dtype=object)}
+    return {
+        **table,
+        "is_front": costed.is_front[order],
+        "over": np.array(over, dtype=object),
+        NULL_REASONS: costed.null_reasons(order),
+    }
 
 
 def run_start(study: Study, catalog: Catalog, parent: str = "") -> RunStart:

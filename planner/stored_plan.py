@@ -93,6 +93,7 @@ def explained_document(found: Explained) -> dict[str, Any]:
         "plan": found.plan,
         "axes": found.axes,
         "metrics": found.metrics,
+        "null_reasons": found.null_reasons,
         "ledgers": found.ledgers,
         "binds": found.binds,
         "traffic": found.traffic,

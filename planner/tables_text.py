@@ -225,8 +225,11 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
     axes = "  ".join(
         f"{SHORT.get(k, k)}={v}" for k, v in document["axes"].items() if v is not None
     )
+    why = document["null_reasons"]
     metrics = _table(
-        "metrics", ["metric", "value"], ([k, _figure(v)] for k, v in document["metrics"].items())
+        "metrics",
+        ["metric", "value"],
+        ([k, _figure_or(v, why.get(k))] for k, v in document["metrics"].items()),
     )
     ledgers = [
         _ledger_table(name, ledger, document["binds"][name])
@@ -286,6 +289,11 @@ def _figure(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
     return str(value)
+
+
+def _figure_or(value: Any, why: str | None) -> str:
+    """A figure, or that there is none and why."""
+    return f"NULL: {why}" if value is None and why else _figure(value)
 
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
