@@ -130,14 +130,22 @@ def explain(
     plan: PlanName,
     site: SiteName = "",
     scenario: ScenarioName = "",
+    against: Annotated[
+        str,
+        typer.Option("--against", help="only what changes over this plan", metavar="PLAN"),
+    ] = "",
     db: Database = DATABASE,
     as_json: Json = False,
 ) -> int:
     """What a plan is made of, what binds it, and what one change on each axis would do."""
     from planner import commands, tables_text
 
-    document = commands.explain(db, name, plan, site, scenario)
-    shown(document, as_json, tables_text.explain_text)
+    if against:
+        document = commands.compare(db, name, plan, against, site, scenario)
+        shown(document, as_json, tables_text.compare_text)
+    else:
+        document = commands.explain(db, name, plan, site, scenario)
+        shown(document, as_json, tables_text.explain_text)
     return 0
 
 

@@ -23,7 +23,7 @@ from planner.hardware_explain import hardware_evaluated
 from planner.kinds import KINDS, prepare
 from planner.recost import recost as recosted
 from planner.single import single
-from planner.stored_plan import explained_document, stored_plan
+from planner.stored_plan import explained_document, plan_against, stored_plan
 from planner.study import Study, read_study, study_document, tables_named_in
 from planner.study_set import with_settings
 from simkernel.errors import BadStudy
@@ -127,6 +127,13 @@ def explain(db: Path, name: str, plan: str, site: str = "", scenario: str = "") 
     `site` and `scenario` choose among the rows that the plan has; "" for its row on the front.
     """
     return stored_plan(Archive(db), name, plan, site, scenario)
+
+
+def compare(
+    db: Path, name: str, plan: str, against: str, site: str = "", scenario: str = ""
+) -> dict[str, Any]:
+    """One stored plan beside another of the run: every figure and ratio, and how it changes."""
+    return plan_against(Archive(db), name, plan, against, site, scenario)
 
 
 def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:

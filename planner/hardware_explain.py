@@ -72,7 +72,7 @@ def hardware_explained(study: Study, plan: str, *, with_changes: bool = True) ->
     if key >= engine.space.enumerated:
         raise UnknownName(f"plan {plan} is not of this run; see planner show")
     document = _document(engine, key, {})
-    found = {k: v for k, v in document.items() if k not in ("feasible", "violations", "taken")}
+    found = {k: v for k, v in document.items() if k not in ("feasible", "taken")}
     return {**found, "one_change": list(_changes(engine, key))} if with_changes else found
 
 
@@ -106,6 +106,7 @@ def _document(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> dict[s
     case, found, _, at = answer
     violations = _violations(found, at)
     ledgers = {name: shown_ledger(ledger, at) for name, ledger in found.ledgers.items()}
+    metrics = _metrics(engine, found, at)
     facts = shown_facts(engine.study, engine.catalog, _row(found.columns, at))
     if len(engine.study.costing.site) > 1:
         taken = {**taken, "site": str(found.columns["site"][at])}
@@ -116,7 +117,7 @@ def _document(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> dict[s
         "taken": taken,
         "plan": plan_name(key),
         "axes": _axes(engine, key, found, at),
-        "metrics": (metrics := _metrics(engine, found, at)),
+        "metrics": metrics,
         "null_reasons": null_reasons(metrics, found.nulls, at),
         "ledgers": ledgers,
         "binds": {name: shown_term(ledger) for name, ledger in ledgers.items()},

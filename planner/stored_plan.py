@@ -6,6 +6,7 @@ from typing import Any
 
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
+from planner.comparison import compared
 from planner.explain import Explained, explain_plan, one_change
 from planner.hardware_explain import hardware_explained
 from planner.kinds import prepare
@@ -13,7 +14,7 @@ from planner.places import Asked, asked, scenarios_of, study_at
 from planner.plan_keys import plan_key
 from planner.recost import stored_study
 from planner.study import Study
-from simkernel.errors import UnknownName
+from simkernel.errors import MissingFact, UnknownName
 
 
 def stored_plan(
@@ -43,6 +44,49 @@ def stored_plan(
         "limits": dict(here.limits),
         **found,
     }
+
+
+def plan_against(
+    archive: Archive, name: str, plan: str, against: str, site: str = "", scenario: str = ""
+) -> dict[str, Any]:
+    """The document of `explain --against`: a plan beside another of the same run.
+
+    Parameters
+    ----------
+    against : the other's name, which is taken at the site and in the scenario of the plan, or its
+        place on the front, which brings its own
+    site, scenario : of both; "" for their own
+
+    Raises
+    ------
+    UnknownName : as `stored_plan`
+    MissingFact : one of them has no price
+    """
+    record, study, first = plan_asked(archive, name, plan, site, scenario)
+    if not against.isdigit():
+        site, scenario = site or first.site, scenario or first.scenario
+    second = plan_asked(archive, name, against, site, scenario)[2]
+    documents = [_at_its_place(record, study, one) for one in (first, second)]
+    return {
+        "run": record.run,
+        **{
+            key: {n: one[n] for n in ("plan", "site", "scenario", "violations")}
+            for key, one in zip(("plan", "against"), documents, strict=True)
+        },
+        **compared(*documents),
+    }
+
+
+def _at_its_place(record: RunRecord, study: Study, wanted: Asked) -> dict[str, Any]:
+    """A plan that has a price, without the changes around it."""
+    here = study_at(study, wanted.site, wanted.scenario)
+    found = plan_figures(record, here, wanted, with_changes=False)
+    if "usd" not in found["metrics"]:
+        raise MissingFact(
+            f"plan {wanted.plan} has no price to {here.costing.acquire}, so there is nothing to "
+            "compare; give costing.price_usd or take another costing.acquire, with planner recost"
+        )
+    return {**found, **where(found, here, wanted)}
 
 
 def plan_asked(
@@ -91,6 +135,7 @@ def explained_document(found: Explained) -> dict[str, Any]:
     """An explained plan as documents have it."""
     return {
         "plan": found.plan,
+        "violations": found.violations,
         "axes": found.axes,
         "metrics": found.metrics,
         "null_reasons": found.null_reasons,

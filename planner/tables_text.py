@@ -101,9 +101,50 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
 
 def explain_text(document: Mapping[str, Any]) -> str:
     """A stored plan: parts, what binds, and the table of single changes."""
-    lines = [_plan_head(document), *_other_places(document), *_plan_parts(document)]
+    lines = [_plan_head(document), *_other_places(document)]
+    lines += [_feasible_line({**document, "feasible": False})] if document["violations"] else []
+    lines += _plan_parts(document)
     lines.append(_changes_table(document["one_change"]))
     return "\n".join(lines)
+
+
+def compare_text(document: Mapping[str, Any]) -> str:
+    """A plan beside another: choices, figures and ratios that change; bands are left to --json."""
+    sides = ("against", "plan")
+    heads = [f"{document[side]['plan']}{_at(document[side])}" for side in sides]
+    lines = [f"run {document['run']}: {heads[1]}, against {heads[0]}"]
+    lines += [
+        f"{document[side]['plan']} is {_feasible_line({**document[side], 'feasible': False})}"
+        for side in sides
+        if document[side]["violations"]
+    ]
+    differing = (
+        [n, *(_figure(pair[s]) for s in sides)] for n, pair in document["differs"].items()
+    )
+    lines.append(_table("what differs", ["choice", "against", "plan"], differing))
+    figures = {
+        name: line
+        for name, line in document["metrics"].items()
+        if not name.endswith(("_low", "_high")) and name not in document["ratios"]
+    }
+    lines.append(_change_table("figures that change", figures))
+    lines.append(_change_table("what the money, watts and carbon buy", document["ratios"]))
+    return "\n".join(lines)
+
+
+def _change_table(title: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = (
+        [
+            name,
+            *(_figure(line[n]) for n in ("against", "plan", "change")),
+            _percent(line["change_frac"]) or "NULL",
+            line.get("how") or line.get("why", ""),
+        ]
+        for name, line in figures.items()
+        if line["change"] != 0 and (line["against"], line["plan"]) != (None, None)
+    )
+    heads = ["", "against", "plan", "change", "%", "how"]
+    return _table(title, heads, rows)
 
 
 def diff_text(document: Mapping[str, Any]) -> str:
