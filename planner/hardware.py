@@ -118,7 +118,7 @@ def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
 
 def notes(engine: HardwareEngine) -> dict[str, str]:
     """What a reader of the front has to know."""
-    return {"basis": BASIS, "not_included": NOT_INCLUDED}
+    return {"basis": BASIS, "period": _period(engine), "not_included": NOT_INCLUDED}
 
 
 def is_computed(name: str) -> bool:
@@ -305,6 +305,19 @@ def _limit(limits: list[Limit]) -> Limit:
     have = np.concatenate([limit.have for limit in limits])
     need = np.concatenate([limit.need for limit in limits])
     return Limit(have, need, limits[0].unit, limits[0].at_least)
+
+
+def _period(engine: HardwareEngine) -> str:
+    """What sums, and the limits on them, are over: the life that the costing takes."""
+    lives = [
+        terms_of(s.costing, engine.catalog).it_life_years for s in scenario_studies(engine.study)
+    ]
+    years = " or ".join(f"{life:g}" for life in np.unique(np.concatenate(lives)))
+    by_row = ", by row" if " or " in years else ""
+    return (
+        "usd, kgco2e, facility_mwh and water_l, and limits on them, are of the whole life of the "
+        f"hardware, {years} years{by_row}; usd_per_year is of one year"
+    )
 
 
 def _scenario_limits(study: Study) -> list[str]:
