@@ -401,6 +401,14 @@ def test_hardware_that_nobody_rents_out_is_counted(tmp_path):
     assert planner("evaluate", study).code == 1
 
 
+def test_a_rented_count_without_an_end_in_money_ends_at_the_fabric():
+    """A budget for hardware that nobody buys would end in a traceback past the third layer."""
+    study = with_settings(study_of(OPEN), ["costing.acquire=reserved"], catalogue_names())
+    rows = rows_of(study)
+    assert {row["binding"] for row in rows} == {"fabric_tiers"}
+    assert all(row["capex_usd"] == 0 and row["fabric_tiers"] == 3 for row in rows)
+
+
 def test_a_cap_below_what_a_chip_draws_idle_is_no_option():
     """A chip that does nothing would be offered, at an infinite price of its speed."""
     settings = ["accelerator=all", "power_cap_frac=[0.3, 1]"]
