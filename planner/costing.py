@@ -69,6 +69,9 @@ INTENSITIES = {
 NULL_REASONS = "null_reasons"
 """Column of stored rows: JSON from metric to why it is NULL."""
 
+UNKNOWN_OBJECTIVE = "unknown_objective"
+"""What removes rows that keep every limit and have no figure of an objective."""
+
 
 @dataclass(frozen=True)
 class Costed:
@@ -80,8 +83,8 @@ class Costed:
     ledgers : "capex_usd", "usd_per_year", "usd", "embodied_kgco2e"
     is_front : rows on the Pareto front
     limits : the study's limits on these rows
-    rejected : limit to rows it removed; "missing_fact" for plans nobody sells, or of which an
-        objective is not known
+    rejected : limit to rows it removed; "missing_fact" for plans nobody sells on the study's
+        terms, UNKNOWN_OBJECTIVE for those of which an objective is NULL
     nulls : why metrics are NULL, by row
     chips : those of the plans that can be had on the study's terms
     """
@@ -288,7 +291,7 @@ def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
     columns = with_bands(study.kind, columns, given_by(study.pin))
     limits = limits_on(study, columns)
     is_allowed, rejected = judged(study, columns, limits)
-    rejected["missing_fact"] += len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
+    rejected["missing_fact"] = len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
     ledgers = {ledger.name: ledger for ledger in rows.costs.ledgers()}
     front = front_of(study, columns, is_allowed)
     nulls = {name: why for name, why in rows.costs.nulls.items() if name in columns}
@@ -306,8 +309,8 @@ def judged(
         if is_costed(name):
             rejected[name] = int(broken.sum())
         is_allowed &= ~broken
-    is_known = _is_known(study, columns)
-    rejected["missing_fact"] = int((is_allowed & ~is_known).sum())
+    is_known = is_known_of(study, columns)
+    rejected[UNKNOWN_OBJECTIVE] = int((is_allowed & ~is_known).sum())
     return is_allowed & is_known, rejected
 
 
@@ -388,7 +391,7 @@ def limits_on(study: Study, columns: Mapping[str, Any]) -> dict[str, Limit]:
 def front_of(study: Study, columns: Mapping[str, Any], is_allowed: Masks) -> Masks:
     """Rows that no allowed row beats in the study's objectives."""
     points = objectives_of(study, columns)
-    allowed = np.flatnonzero(is_allowed & _is_known(study, columns))
+    allowed = np.flatnonzero(is_allowed & is_known_of(study, columns))
     mask = np.zeros(len(is_allowed), dtype=bool)
     if len(allowed):
         mask[allowed[nondominated(points[allowed])]] = True
@@ -447,7 +450,7 @@ def unverified(catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
     return found
 
 
-def _is_known(study: Study, columns: Mapping[str, Any]) -> Masks:
+def is_known_of(study: Study, columns: Mapping[str, Any]) -> Masks:
     """Rows of which every objective is a number."""
     return np.asarray(np.isfinite(objectives_of(study, columns)).all(axis=1))
 

@@ -20,7 +20,15 @@ from costdata.catalog import Catalog
 from costdata.network_build import TIERS_MOST
 from costdata.nulls import one_below_the_other
 from planner.archive_columns import ledger_columns
-from planner.costing import Costed, front_of, is_costed, terms_of, unverified
+from planner.costing import (
+    UNKNOWN_OBJECTIVE,
+    Costed,
+    front_of,
+    is_costed,
+    is_known_of,
+    terms_of,
+    unverified,
+)
 from planner.evaluate import Limit
 from planner.hardware_figures import figures, stock_of
 from planner.hardware_fit import binding, check_open_count, more, most_steps
@@ -200,6 +208,8 @@ def _costed(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
         if is_costed_here(study, name):
             rejected[name] = int(is_broken.sum())
     is_allowed = np.asarray(~over.any(axis=0))
+    is_known = is_known_of(study, found.columns)
+    rejected[UNKNOWN_OBJECTIVE] = int((is_allowed & ~is_known).sum())
     front = front_of(study, found.columns, is_allowed)
     sold = tuple(names_in(case.rows)) if len(case.step) else ()
     return Costed(found.columns, found.ledgers, front, found.limits, rejected, found.nulls, sold)

@@ -22,6 +22,7 @@ from planner.archive import Archive
 from planner.archive_runs import SUMMARISED, RunRecord, RunSummary
 from planner.axes import AXES
 from planner.costing import (
+    UNKNOWN_OBJECTIVE,
     Costed,
     front_columns,
     front_hash,
@@ -261,7 +262,9 @@ def _summary(done: Repriced, front: Mapping[str, Any]) -> RunSummary:
 
 def _is_of_costing(name: str, study: Study) -> bool:
     """A limit that a costing counts anew."""
-    return name == "missing_fact" or (name in study.limits and is_costed(name))
+    return name in ("missing_fact", UNKNOWN_OBJECTIVE) or (
+        name in study.limits and is_costed(name)
+    )
 
 
 def _notes(done: Repriced) -> dict[str, str]:

@@ -18,7 +18,8 @@ STAGES = {"rule": "cannot exist", "limit": "over a limit"}
 SHADES = dict(zip(STAGES.values(), charts.OKABE_ITO, strict=False))
 REASONS = {
     "memory": "more resident bytes than the heaviest device has memory",
-    "missing_fact": "not sold on these terms, or a figure of it is not known",
+    "missing_fact": "no price is known on the terms of the study",
+    "unknown_objective": "an objective of the study has no figure here",
 }
 
 

@@ -401,6 +401,21 @@ def test_hardware_that_nobody_rents_out_is_counted(tmp_path):
     assert planner("evaluate", study).code == 1
 
 
+def test_an_objective_without_a_figure_is_counted_apart_from_a_price(tmp_path):
+    """What has a price would be called unsold, or be gone without a reason."""
+    study = tmp_path / "x.toml"
+    study.write_text(
+        OPEN.replace("[costing]", '[costing]\nacquire = "reserved"')
+        + '[objectives]\nmaximise = ["npv_usd"]\n'
+    )
+    answer = planner("run", study, "--db", tmp_path / "x.duckdb", "--json")
+    assert answer.code == 1
+    document = answer.document
+    options = document["options"]
+    assert document["rejected"]["unknown_objective"] == sum(not row["over"] for row in options) > 0
+    assert {row["null_reasons"]["npv_usd"] for row in options} == {"nothing is owned"}
+
+
 def test_a_rented_count_without_an_end_in_money_ends_at_the_fabric():
     """A budget for hardware that nobody buys would end in a traceback past the third layer."""
     study = with_settings(study_of(OPEN), ["costing.acquire=reserved"], catalogue_names())
