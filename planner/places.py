@@ -67,11 +67,23 @@ def study_at(study: Study, site: str, scenario: str) -> Study:
     """The study at one site ("" for all) and in one scenario ("" for the first).
 
     Figures of the scenario stand in the study's own tables.
+
+    Raises
+    ------
+    UnknownName : the words are not those of exactly one scenario
     """
     if site:
         study = replace(study, costing=replace(study.costing, site=(site,)))
     every = scenario_studies(study)
-    return next((one for one in every if scenario_words(one) == scenario), every[0])
+    if not scenario:
+        return every[0]
+    found = [one for one in every if scenario_words(one) == scenario]
+    if len(found) != 1:
+        raise UnknownName(
+            f"scenario {scenario!r} is {len(found)} of this run; wanted one of: "
+            f"{'; '.join(scenarios_of(study))}; use planner run again"
+        )
+    return found[0]
 
 
 def scenarios_of(study: Study) -> tuple[str, ...]:

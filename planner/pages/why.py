@@ -62,7 +62,7 @@ def _place(found: Desk) -> tuple[str, str]:
         chosen[name] = st.selectbox(
             name.capitalize(),
             options,
-            index=options.index(own),
+            index=options.index(own) if own in options else 0,
             key=f"place_{name}_{found.run}_{found.chosen}",
             disabled=len(options) == 1,
         )

@@ -5,6 +5,11 @@ from pathlib import Path
 import pytest
 from small import planner
 
+from planner.engine import catalogue_names
+from planner.places import study_at
+from planner.study import read_study
+from simkernel.errors import UnknownName
+
 STUDIES = Path(__file__).parents[2] / "studies"
 RENTS = [f"rent_usd_per_device_hour = {rent}" for rent in ("2", "2.5", "3", "4")]
 
@@ -116,6 +121,14 @@ def test_a_place_that_is_not_there_is_an_error_that_lists_what_is(rented, option
     assert answer.code == 2
     assert words in answer.err
     assert all(name in answer.err for name in known)
+
+
+def test_words_of_no_scenario_never_stand_for_the_first():
+    """A front stored in other words would be explained with the figures of another row."""
+    study = read_study(STUDIES / "buy_or_rent.toml", catalogue_names())
+    assert study_at(study, "", RENTS[1]).costing.rent_usd_per_device_hour == 2.5
+    with pytest.raises(UnknownName, match="is 0 of this run"):
+        study_at(study, "", "rent = 2.5")
 
 
 def test_a_study_without_scenarios_says_so(workspace):
