@@ -69,19 +69,36 @@ def compared(plan: Mapping[str, Any], against: Mapping[str, Any]) -> dict[str, A
     before, after = against["metrics"], plan["metrics"]
     names = [name for name in after if name in before]
     figures = [n for n in names if _is_figure(before[n]) and _is_figure(after[n])]
-    reasons = {**plan["null_reasons"], **against["null_reasons"]}
     return {
         "differs": dict(_differing(plan, against, figures)),
-        "metrics": {n: _line(before[n], after[n], reasons.get(n, "")) for n in figures},
+        "metrics": {n: _line(before[n], after[n], _null_words(plan, against, n)) for n in figures},
         "ratios": {
-            ratio.name: {
-                **_line(_value(ratio, before), _value(ratio, after), ""),
-                "how": ratio.how,
-            }
+            ratio.name: {**_ratio_line(ratio, before, after), "how": ratio.how}
             for ratio in RATIOS
             if all(name in figures for name in (ratio.above, *ratio.below))
         },
     }
+
+
+def _null_words(plan: Mapping[str, Any], against: Mapping[str, Any], name: str) -> str:
+    """Why a figure is NULL, and in which of the plans."""
+    return "; ".join(
+        f"{side}: {one['null_reasons'].get(name, 'not known')}"
+        for side, one in (("against", against), ("plan", plan))
+        if one["metrics"][name] is None
+    )
+
+
+def _ratio_line(
+    ratio: Ratio, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, Any]:
+    faults = [
+        f"{side}: {name} is {'not known' if metrics[name] is None else '0'}"
+        for side, metrics in (("against", before), ("plan", after))
+        for name in (ratio.above, *ratio.below)
+        if metrics[name] is None or (name in ratio.below and metrics[name] == 0)
+    ]
+    return _line(_value(ratio, before), _value(ratio, after), "; ".join(faults))
 
 
 def _differing(
@@ -100,7 +117,7 @@ def _line(before: float | None, after: float | None, why: str) -> dict[str, Any]
     """Both values and the change from the first to the second."""
     found: dict[str, Any] = {"against": before, "plan": after, "change": None, "change_frac": None}
     if before is None or after is None:
-        return {**found, "why": why or "not known of both plans"}
+        return {**found, "why": why}
     found["change"] = after - before
     if before > 0:
         return {**found, "change_frac": after / before - 1.0}

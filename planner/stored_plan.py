@@ -63,10 +63,11 @@ def plan_against(
     MissingFact : one of them has no price
     """
     record, study, first = plan_asked(archive, name, plan, site, scenario)
+    documents = [_at_its_place(record, study, first)]
     if not against.isdigit():
-        site, scenario = site or first.site, scenario or first.scenario
+        site, scenario = (documents[0][key] or "" for key in ("site", "scenario"))
     second = plan_asked(archive, name, against, site, scenario)[2]
-    documents = [_at_its_place(record, study, one) for one in (first, second)]
+    documents.append(_at_its_place(record, study, second))
     return {
         "run": record.run,
         **{
@@ -84,7 +85,7 @@ def _at_its_place(record: RunRecord, study: Study, wanted: Asked) -> dict[str, A
     if "usd" not in found["metrics"]:
         raise MissingFact(
             f"plan {wanted.plan} has no price to {here.costing.acquire}, so there is nothing to "
-            "compare; give costing.price_usd or take another costing.acquire, with planner recost"
+            "compare; give its price in [costing], or take another costing.acquire"
         )
     return {**found, **where(found, here, wanted)}
 

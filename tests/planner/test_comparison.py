@@ -86,6 +86,17 @@ def test_training_plans_are_compared_at_one_place(workspace, dense):
         assert document["metrics"]["usd"][side] == m["usd"]
 
 
+def test_a_name_is_compared_at_the_site_where_the_plan_is_judged(workspace, dense):
+    """Two plans off the front, each at its own best site, would differ by their sites."""
+    front = {row["plan"] for row in workspace.documents[0]["front"]}
+    names = [plan_name(a["key"]) for a in dense.alone]
+    off = next(name for name in names if name not in front)
+    words = ("--db", workspace.db, "--json")
+    for pair in ((off, min(front)), (min(front), off)):
+        document = planner("explain", "1", pair[0], "--against", pair[1], *words).document
+        assert document["plan"]["site"] == document["against"]["site"]
+
+
 def test_rows_of_one_plan_in_two_scenarios_can_be_compared(tmp_path):
     """What a dearer rent changes could not be asked."""
     db = tmp_path / "x.duckdb"
@@ -115,7 +126,7 @@ def test_what_has_no_share_is_null_and_says_why():
     assert "below 0" in lines["b"]["why"]
     assert lines["c"]["change_frac"] == 0.0
     assert lines["d"] == {"against": None, "plan": 1.0, "change": None, "change_frac": None,
-                          "why": "no rent is known"}  # fmt: skip
+                          "why": "against: no rent is known"}  # fmt: skip
     assert lines["e"]["change_frac"] == -0.5
     assert set(lines) == set("abcde")
     assert compared(after, before)["differs"] == {"word": {"against": "x", "plan": "y"}}
@@ -124,7 +135,9 @@ def test_what_has_no_share_is_null_and_says_why():
 def test_a_ratio_over_nothing_is_null():
     """Speed 0 would make an infinite price of speed."""
     one = explained(capex_usd=1.0, peak_flop_per_s=0.0)
-    assert compared(one, one)["ratios"]["usd_per_pflop_per_s"]["plan"] is None
+    line = compared(one, one)["ratios"]["usd_per_pflop_per_s"]
+    assert line["plan"] is None
+    assert line["why"] == "against: peak_flop_per_s is 0; plan: peak_flop_per_s is 0"
 
 
 def test_ratios_have_a_name_each():
