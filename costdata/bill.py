@@ -13,6 +13,7 @@ import numpy as np
 
 from costdata import carbon, energy_bill, tco
 from costdata.hardware_bill import HardwareBill, provisioned_w
+from costdata.nulls import Nulls, bill_nulls, told
 from costdata.own_or_rent import Renting, against_rent, renting
 from costdata.terms import CARBON, CostingTerms, YearlyShares
 from costdata.use import YearKwh, contract_w, share_of_years, year_kwh
@@ -74,7 +75,7 @@ class EmbodiedFactors(Columns):
 
 @dataclass(frozen=True)
 class PlanCosts:
-    """Ledgers and columns of m plans; NaN stands for NULL and `reasons` says why.
+    """Ledgers and columns of m plans; NaN stands for NULL and `nulls` says why.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class PlanCosts:
     embodied : "embodied_kgco2e", the run's share of making
     rented : what renting the same units costs, instead or as the plan does
     columns : metric name to (m,) column
-    reasons : metric name to why it is NULL where it is
+    nulls : why metrics are NULL, by row
     """
 
     capex: Ledger
@@ -95,7 +96,12 @@ class PlanCosts:
     embodied: Ledger
     rented: Renting
     columns: dict[str, Floats]
-    reasons: dict[str, str] = field(default_factory=dict)
+    nulls: Nulls = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Metric to why it is NULL, over all rows."""
+        return told(self.nulls)
 
     def ledgers(self) -> tuple[Ledger, ...]:
         """Everything that sums, in reading order."""
@@ -153,8 +159,8 @@ def plan_costs(
     columns["rent_usd"] = rented.paid_usd * years
     columns |= against_rent(capex, year, rented, kwh, terms)
     columns |= {f"{name}_kgco2e": kgco2e for name, kgco2e in emitted.items()}
-    reasons = _reasons(columns, emitted)
-    return PlanCosts(capex, year, spent, emitted, made, rented, columns, reasons)
+    nulls = bill_nulls(columns, emitted, terms, rented)
+    return PlanCosts(capex, year, spent, emitted, made, rented, columns, nulls)
 
 
 def missing_price(prices: Prices, terms: CostingTerms) -> dict[str, Masks]:
@@ -336,26 +342,6 @@ def _intensities(terms: CostingTerms) -> dict[str, Floats]:
     return dict(zip(CARBON, factors, strict=True))
 
 
-def _reasons(columns: dict[str, Floats], emitted: dict[str, Floats]) -> dict[str, str]:
-    """Why a column is NULL in some rows."""
-    known = {
-        "usd_per_mtoken": "the study yields no tokens",
-        "kgco2e_per_mtoken": "the study yields no tokens",
-        "rent_usd": "no rent is known for the accelerator",
-        "breakeven_utilisation_frac": _NO_BREAKEVEN,
-        "npv_zero_utilisation_frac": f"{_NO_BREAKEVEN}, or renting costs less than the energy",
-        "payback_months": f"{_NEVER}, undiscounted",
-        "payback_discounted_months": f"{_NEVER}, discounted",
-        "location_marginal_kgco2e": "no marginal intensity is known for the site",
-        "market_kgco2e": "no contract and no residual factor is known for the site",
-        "location_marginal": "no marginal intensity is known for the site",
-        "water_l": "no water use is known for the site or its power stations",
-        "market": "no contract and no residual factor is known for the site",
-    }
-    every = {**columns, **emitted}
-    return {name: why for name, why in known.items() if np.isnan(every[name]).any()}
-
-
 def _refuse(
     run: PlanRun,
     prices: Prices,
@@ -405,13 +391,6 @@ def _needed(
         for f in fields(table)
         if f.name not in free
     }
-
-
-_NO_BREAKEVEN = (
-    "the hardware is rented, no rent is known for it, or the rent compared with is a reservation, "
-    'paid used or not (costing.rent_plan = "on_demand" compares with rent by the hour)'
-)
-_NEVER = "rented, no rent is known, or what renting saves never repays what is bought"
 
 
 def site_rows(plans: int, sites: int) -> tuple[Codes, Codes]:

@@ -194,9 +194,10 @@ def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
     Parameters
     ----------
     chips, parts : (m,) or one row
-    tiers : (m,) of the hardware bill
+    tiers : (m,) of the hardware bill; a fabric of more layers than can be built, which a limit
+        forbids, has the links of the most that can
     """
-    code: Codes = tiers.astype(np.int64)
+    code: Codes = np.minimum(tiers, TIERS_MOST).astype(np.int64)
     per_port = np.broadcast_to(parts.port_links_usd, (len(code), TIERS_MOST + 1))
 
     def spread(value: Floats | float) -> Floats:

@@ -16,7 +16,6 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.bands import given_by, with_bands
 from planner.costing import (
-    NEAREST_ROWS,
     Costed,
     Desk,
     bought_by,
@@ -29,6 +28,7 @@ from planner.costing import (
     worst_excess,
 )
 from planner.metrics import find_metric
+from planner.nearest import NEAREST_ROWS
 from planner.pareto import nondominated
 from planner.quoted import names_in
 from planner.study import Study

@@ -6,11 +6,13 @@ here. Re-costing a stored run calls the same function with another [costing] tab
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from costdata.bill import (
     EmbodiedFactors,
@@ -22,6 +24,7 @@ from costdata.bill import (
 )
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
+from costdata.nulls import Nulls, of_rows, reasons_of_row, told
 from costdata.quotes import TYPICAL, site_terms
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, YearlyShares, refuse_bad_terms, yearly_shares
@@ -30,7 +33,7 @@ from planner.bands import given_by, with_bands
 from planner.evaluate import Limit
 from planner.facts_given import chip_facts, planning_facts, site_facts
 from planner.metrics import find_metric, is_at_least
-from planner.nulls import no_price, null_objectives, why_none
+from planner.null_objectives import UNKNOWN_OBJECTIVE, is_known_of
 from planner.pareto import nondominated, rounded_hash
 from planner.purchase import coded, idle_it_w, rows_of
 from planner.quoted import Quotes, names_in, quotes_of
@@ -41,11 +44,6 @@ from simkernel.errors import BadStudy, MissingFact
 from simkernel.ledger import Ledger
 
 HOURS_PER_DAY = 24.0
-NEAREST_ROWS = 10
-"""Plans told when nothing is feasible."""
-
-ORDER_OF_SUM = 1e-9
-"""Share of a limit by which the order of a sum may pass it."""
 
 OWN_TERMS = (
     "wacc_frac", "usd_per_kwh", "demand_usd_per_kw_month", "pue", "grid_kgco2e_per_kwh",
@@ -68,6 +66,9 @@ INTENSITIES = {
 }
 """Term of a site that each accounting multiplies energy by."""
 
+NULL_REASONS = "null_reasons"
+"""Column of stored rows: JSON from metric to why it is NULL."""
+
 
 @dataclass(frozen=True)
 class Costed:
@@ -79,9 +80,9 @@ class Costed:
     ledgers : "capex_usd", "usd_per_year", "usd", "embodied_kgco2e"
     is_front : rows on the Pareto front
     limits : the study's limits on these rows
-    rejected : limit to rows it removed; "missing_fact" for plans nobody sells, or of which an
-        objective is not known
-    reasons : why a metric is NULL where it is
+    rejected : limit to rows it removed; "missing_fact" for plans nobody sells on the study's
+        terms, UNKNOWN_OBJECTIVE for those of which an objective is NULL
+    nulls : why metrics are NULL, by row
     chips : those of the plans that can be had on the study's terms
     """
 
@@ -90,13 +91,23 @@ class Costed:
     is_front: Masks
     limits: dict[str, Limit]
     rejected: dict[str, int]
-    reasons: dict[str, str]
+    nulls: Nulls
     chips: tuple[str, ...] = ()
 
     @property
     def excess(self) -> Floats:
         """How far each limit is exceeded, 1 = 100% over, without bound if not known; (k, m)."""
         return excess_of(self.limits, len(self.is_front))
+
+    def null_reasons(self, rows: Codes) -> npt.NDArray[np.object_]:
+        """Why figures of some rows are NULL, as JSON from metric to reason."""
+        words = [json.dumps(reasons_of_row(self.nulls, int(row))) for row in rows]
+        return np.array(words, dtype=object)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Metric to why it is NULL, over all rows."""
+        return told(self.nulls)
 
     @property
     def worst_excess(self) -> Floats:
@@ -118,6 +129,7 @@ class Costed:
             is_front=is_front,
             limits=limits,
             rejected=rejected,
+            nulls=of_rows(self.nulls, rows),
         )
 
 
@@ -290,11 +302,11 @@ def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
     columns = with_bands(study.kind, columns, given_by(study.pin), rows.is_priced)
     limits = limits_on(study, columns)
     is_allowed, rejected = judged(study, columns, limits)
-    rejected["missing_fact"] += len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
+    rejected["missing_fact"] = len(plans["devices"]) * len(study.costing.site) - len(is_allowed)
     ledgers = {ledger.name: ledger for ledger in rows.costs.ledgers()}
     front = front_of(study, columns, is_allowed)
-    reasons = dict(rows.costs.reasons)
-    return Costed(columns, ledgers, front, limits, rejected, reasons, desk.chips)
+    nulls = {name: why for name, why in rows.costs.nulls.items() if name in columns}
+    return Costed(columns, ledgers, front, limits, rejected, nulls, desk.chips)
 
 
 def judged(
@@ -308,8 +320,8 @@ def judged(
         if is_costed(name):
             rejected[name] = int(broken.sum())
         is_allowed &= ~broken
-    is_known = _is_known(study, columns)
-    rejected["missing_fact"] = int((is_allowed & ~is_known).sum())
+    is_known = is_known_of(study, columns)
+    rejected[UNKNOWN_OBJECTIVE] = int((is_allowed & ~is_known).sum())
     return is_allowed & is_known, rejected
 
 
@@ -344,7 +356,8 @@ def front_columns(study: Study, costed: Costed) -> dict[str, Any]:
     picked = np.flatnonzero(costed.is_front)
     points = objectives_of(study, costed.columns)[picked]
     picked = picked[np.lexsort(points.T[::-1])]
-    return {name: np.asarray(column)[picked] for name, column in table.items()}
+    front = {name: np.asarray(column)[picked] for name, column in table.items()}
+    return {**front, NULL_REASONS: costed.null_reasons(picked)}
 
 
 def front_hash(study: Study, front: Mapping[str, Any]) -> str:
@@ -352,39 +365,6 @@ def front_hash(study: Study, front: Mapping[str, Any]) -> str:
     names = (*study.objectives.minimise, *study.objectives.maximise)
     points = np.stack([front[n] for n in names], axis=1) if front else np.empty((0, 1))
     return rounded_hash(points)
-
-
-def nearest_costed(study: Study, costed: Costed) -> dict[str, Any]:
-    """Why no plan is on the front, and those that come nearest, the least over a limit first.
-
-    Returns
-    -------
-    "why": sentences for what no limit forbids and no figure is known of; "plans": one dictionary
-    each, with the limit that is exceeded most, or the objective that is NULL, as "binding"
-    """
-    if not len(costed.is_front):
-        return {"why": [no_price(study)]}
-    is_kept = costed.worst_excess <= ORDER_OF_SUM
-    why = why_none(study, costed.columns, is_kept, costed.reasons)
-    return {**({"why": why} if why else {}), **_nearest_plans(study, costed, is_kept)}
-
-
-def _nearest_plans(study: Study, costed: Costed, is_kept: Masks) -> dict[str, Any]:
-    binding = np.full(len(is_kept), "", dtype=object)
-    if costed.limits:
-        names = np.array(list(costed.limits), dtype=object)
-        binding = names[costed.excess.argmax(axis=0)]
-    for name in null_objectives(study, costed.columns, is_kept)[::-1]:
-        is_null = ~np.isfinite(np.asarray(costed.columns[name], float))
-        binding = np.where(is_kept & is_null, name, binding)
-    return least_over({**costed.columns, "worst_excess": costed.worst_excess, "binding": binding})
-
-
-def least_over(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The few rows of a table that exceed a limit least, one dictionary each."""
-    best = np.argsort(table["worst_excess"], kind="stable")[:NEAREST_ROWS]
-    shown = [n for n in table if "[" not in n]
-    return {"plans": [{name: _plain(table[name][i]) for name in shown} for i in best]}
 
 
 def limits_on(study: Study, columns: Mapping[str, Any]) -> dict[str, Limit]:
@@ -403,7 +383,7 @@ def limits_on(study: Study, columns: Mapping[str, Any]) -> dict[str, Limit]:
 def front_of(study: Study, columns: Mapping[str, Any], is_allowed: Masks) -> Masks:
     """Rows that no allowed row beats in the study's objectives."""
     points = objectives_of(study, columns)
-    allowed = np.flatnonzero(is_allowed & _is_known(study, columns))
+    allowed = np.flatnonzero(is_allowed & is_known_of(study, columns))
     mask = np.zeros(len(is_allowed), dtype=bool)
     if len(allowed):
         mask[allowed[nondominated(points[allowed])]] = True
@@ -471,11 +451,6 @@ def unverified(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> Fl
     return found
 
 
-def _is_known(study: Study, columns: Mapping[str, Any]) -> Masks:
-    """Rows of which every objective is a number."""
-    return np.asarray(np.isfinite(objectives_of(study, columns)).all(axis=1))
-
-
 def _run(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Floats) -> PlanRun:
     """Runs of some plans; at rest none draws more than at work, whatever watts a study pins."""
     it_mean_w = np.asarray(plans["it_mean_w"])[rows]
@@ -486,12 +461,6 @@ def _run(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Floats)
         hours=np.asarray(plans["days"])[rows] * HOURS_PER_DAY,
         tokens=np.full(len(rows), study.training.tokens),
     )
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy value as Python's own; what is not a number becomes None."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _count(facts: Mapping[str, Any]) -> float:

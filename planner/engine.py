@@ -16,7 +16,7 @@ from costdata.configs import model_names, read_model
 from costdata.support import KERNELS
 from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
-from planner.nulls import null_faults
+from planner.null_objectives import null_faults
 from planner.purchase import Shelf, shelf_of
 from planner.rules import ChipSizes, model_counts
 from planner.space import Space, make_space

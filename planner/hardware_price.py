@@ -15,6 +15,7 @@ import numpy as np
 from costdata import tco
 from costdata.bill import PlanRun, missing_price
 from costdata.network_build import TIERS_MOST
+from costdata.nulls import Nulls
 from costdata.quotes import HIGH, LOW, TYPICAL
 from costdata.terms import CostingTerms
 from planner.bands import bands as factors_of
@@ -29,7 +30,7 @@ from planner.hardware_figures import (
     is_given_w,
     quoted_at,
 )
-from planner.hardware_worth import REASONS, worth
+from planner.hardware_worth import worth
 from planner.study import Study
 from planner.study_parts import Costing
 from simkernel.columns import Codes, Floats, Masks
@@ -83,13 +84,13 @@ class Case:
 class Priced:
     """Every figure of the rows of a case with some devices: columns, ledgers, limits, (m,).
 
-    `reasons` says why a column is NULL where it is.
+    `nulls` says why a column of the bill is NULL where it is.
     """
 
     columns: dict[str, Any]
     ledgers: dict[str, Ledger]
     limits: dict[str, Limit]
-    reasons: dict[str, str]
+    nulls: Nulls
 
     @property
     def excess(self) -> Floats:
@@ -139,7 +140,7 @@ def priced(case: Case, devices: Floats, *, with_bands: bool = False) -> Priced:
     limits = limits_on(study, columns)
     most = np.full(len(devices), float(TIERS_MOST))
     limits["fabric_tiers"] = Limit(metrics["fabric_tiers"], most, "layers")
-    return Priced(columns, ledgers, limits, {**costs.reasons, **REASONS})
+    return Priced(columns, ledgers, limits, costs.nulls)
 
 
 def _inputs(case: Case, found: Figures) -> Inputs:

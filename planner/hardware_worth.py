@@ -33,14 +33,6 @@ BASIS = (
 REPAID = ("before the life ends", "only with the residual", "not within the life")
 """When owning has repaid its price out of the rent it saves, discounted."""
 
-REASONS = {
-    "npv_usd": "nothing is owned, or no rent is known for the accelerator",
-    "own_npv_usd": "nothing is owned",
-    "rent_npv_usd": "no rent is known for the accelerator",
-    "stranded_w": "the study has no limit on power",
-    "stranded_usd": "the study has no limit on capex_usd",
-}
-
 
 def worth(
     bill: HardwareBill,

@@ -23,17 +23,17 @@ from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunStart, RunSummary
 from planner.costing import (
+    NULL_REASONS,
     Costed,
     front_columns,
     front_hash,
-    least_over,
-    nearest_costed,
     terms_of,
 )
 from planner.costing_notes import costing_notes
 from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.kinds import cost, kind_of, sweep
+from planner.nearest import least_over, nearest_costed
 from planner.search.sweep import BillResult
 from planner.study import Study, study_document
 
@@ -174,7 +174,12 @@ def options_of(costed: Costed) -> dict[str, Any]:
     names = np.array(list(costed.limits), dtype=object)
     over = ["; ".join(names[excess > 0]) for excess in costed.excess[:, order].T]
     table = {name: np.asarray(column)[order] for name, column in costed.columns.items()}
-    return {**table, "is_front": costed.is_front[order], "over": np.array(over, dtype=object)}
+    return {
+        **table,
+        "is_front": costed.is_front[order],
+        "over": np.array(over, dtype=object),
+        NULL_REASONS: costed.null_reasons(order),
+    }
 
 
 def run_start(study: Study, catalog: Catalog, parent: str = "") -> RunStart:

@@ -193,6 +193,19 @@ class TestCarbon:
         assert (capped.columns["kgco2e"][capped.is_front] <= cap).all()
 
 
+def test_a_power_budget_is_kept_by_every_plan_of_the_front(priced):
+    """llm-d-planner#70: what a site can feed would be one more wish."""
+    drawn = priced().columns["peak_facility_mw"]
+    most = float(np.median(drawn))
+    fed = priced(f"limits.peak_facility_mw={most}")
+    assert fed.rejected["peak_facility_mw"] == int((drawn > most).sum()) > 0
+    assert (fed.columns["peak_facility_mw"][fed.is_front] <= most).all()
+    hot = priced(f"limits.peak_facility_mw={most}", "costing.pue=4")
+    is_over = 4 * hot.columns["it_peak_w"] / 1e6 > most
+    assert hot.rejected["peak_facility_mw"] == int(is_over.sum())
+    assert hot.rejected["peak_facility_mw"] > fed.rejected["peak_facility_mw"]
+
+
 class TestMoney:
     def test_real_money_is_discounted_at_the_real_rate(self, priced, dense):
         """Dollars of today would carry the interest of dollars of then."""

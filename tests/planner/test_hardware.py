@@ -13,6 +13,7 @@ import pytest
 from small import planner
 from small_hardware import OPEN, STUDIES, job, rows_of, study_of
 
+from costdata.nulls import NO_RENT
 from planner.engine import catalogue_names
 from planner.hardware import prepare, sweep
 from planner.study import read_study, study_from_json, study_to_json
@@ -368,6 +369,29 @@ def test_hardware_that_nobody_rents_out_is_counted(tmp_path):
     assert answer.code == 1
     assert answer.document["violations"][0]["unit"] == "price to spot"
     assert planner("evaluate", study).code == 1
+
+
+def test_an_objective_without_a_figure_is_counted_apart_from_a_price(tmp_path):
+    """What has a price would be called unsold, or be gone without a reason."""
+    study = tmp_path / "x.toml"
+    study.write_text(
+        OPEN.replace('"H100-SXM", "GB200"', '"Ascend-910B"')
+        + '[objectives]\nmaximise = ["npv_usd"]\n'
+    )
+    answer = planner("run", study, "--db", tmp_path / "x.duckdb", "--json")
+    assert answer.code == 1
+    document = answer.document
+    options = document["options"]
+    assert document["rejected"]["unknown_objective"] == sum(not row["over"] for row in options) > 0
+    assert {row["null_reasons"]["npv_usd"] for row in options} == {NO_RENT}
+
+
+def test_a_rented_count_without_an_end_in_money_ends_at_the_fabric():
+    """A budget for hardware that nobody buys would end in a traceback past the third layer."""
+    study = with_settings(study_of(OPEN), ["costing.acquire=reserved"], catalogue_names())
+    rows = rows_of(study)
+    assert {row["binding"] for row in rows} == {"fabric_tiers"}
+    assert all(row["capex_usd"] == 0 and row["fabric_tiers"] == 3 for row in rows)
 
 
 def test_a_cap_below_what_a_chip_draws_idle_is_no_option():

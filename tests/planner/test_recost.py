@@ -9,8 +9,9 @@ from small import DENSE, planner, study_of
 from planner import costed_front
 from planner.archive import Archive
 from planner.commands import explain
-from planner.costing import cost_plans, front_columns, front_hash, nearest_costed
+from planner.costing import cost_plans, front_columns, front_hash
 from planner.engine import catalogue_names, prepare
+from planner.nearest import nearest_costed
 from planner.recost import recost, repriced
 from planner.run import joined, run_start
 from planner.search.sweep import sweep
