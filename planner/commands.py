@@ -16,7 +16,8 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
-from planner.costing import NULL_REASONS, terms_of
+from planner.costing import NULL_REASONS
+from planner.costing_terms import terms_of
 from planner.engine import catalogue_names
 from planner.explain import explain_plan, nearest_change, plain
 from planner.hardware_explain import hardware_evaluated

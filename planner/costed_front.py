@@ -15,21 +15,11 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from planner.bands import given_by, with_bands
-from planner.costing import (
-    Costed,
-    Desk,
-    bought_by,
-    cost_at,
-    desk_of,
-    judged,
-    limits_on,
-    objectives_of,
-    price_at_site,
-    worst_excess,
-)
+from planner.costing import Costed, cost_at, judged, limits_on, objectives_of, worst_excess
 from planner.metrics import find_metric
 from planner.nearest import NEAREST_ROWS
 from planner.pareto import nondominated
+from planner.price_desk import Desk, bought_by, desk_of, price_at_site
 from planner.quoted import names_in
 from planner.study import Study
 from simkernel.columns import Codes, Floats

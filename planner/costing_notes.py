@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from costdata.catalog import Catalog
 from costdata.quotes import chip_prices
-from planner.costing import Costed, terms_of
+from planner.costing import Costed
+from planner.costing_terms import terms_of
 from planner.study import Study
 from planner.study_parts import Costing
 

@@ -18,7 +18,8 @@ from costdata.catalog import Catalog
 from costdata.nulls import Nulls, reasons_of_row
 from costdata.tco import HOURS_PER_YEAR
 from planner.axes import DEFAULT_SCHEDULE
-from planner.costing import Costed, cost_plans, is_costed, terms_of
+from planner.costing import Costed, cost_plans, is_costed
+from planner.costing_terms import terms_of
 from planner.engine import Engine
 from planner.evaluate import Evaluated, evaluate
 from planner.facts_used import facts_used

@@ -20,7 +20,8 @@ from costdata.catalog import Catalog
 from costdata.network_build import TIERS_MOST
 from costdata.nulls import one_below_the_other
 from planner.archive_columns import ledger_columns
-from planner.costing import Costed, front_of, is_costed, terms_of, unverified
+from planner.costing import Costed, front_of, is_costed
+from planner.costing_terms import terms_of
 from planner.evaluate import Limit
 from planner.hardware_bands import BANDED
 from planner.hardware_figures import figures, stock_of
@@ -32,6 +33,7 @@ from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
 from planner.null_objectives import UNKNOWN_OBJECTIVE, is_known_of, null_faults
 from planner.places import scenario_studies, scenario_words
+from planner.price_desk import unverified
 from planner.quoted import names_in
 from planner.search.sweep import BillResult
 from planner.study import Study
@@ -113,7 +115,7 @@ def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
 
     Raises
     ------
-    MissingFact, BadStudy : as `costing.terms_of`
+    MissingFact, BadStudy : as `costing_terms.terms_of`
     """
     return _stacked([_costed(one, catalog, plans) for one in scenario_studies(study)])
 

@@ -19,7 +19,8 @@ from costdata.nulls import Nulls
 from costdata.quotes import HIGH, LOW, TYPICAL
 from costdata.terms import CostingTerms
 from planner.bands import bands as factors_of
-from planner.costing import limits_on, terms_of
+from planner.costing import limits_on
+from planner.costing_terms import terms_of
 from planner.evaluate import Limit
 from planner.hardware_bands import Inputs, bands
 from planner.hardware_figures import (

@@ -21,12 +21,7 @@ from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import SUMMARISED, RunRecord, RunSummary
 from planner.axes import AXES
-from planner.costing import (
-    Costed,
-    front_columns,
-    front_hash,
-    is_costed,
-)
+from planner.costing import Costed, front_columns, front_hash, is_costed
 from planner.costing_notes import costing_notes
 from planner.engine import catalogue_names
 from planner.facts_used import facts_hash, facts_used

@@ -22,14 +22,9 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunStart, RunSummary
-from planner.costing import (
-    NULL_REASONS,
-    Costed,
-    front_columns,
-    front_hash,
-    terms_of,
-)
+from planner.costing import NULL_REASONS, Costed, front_columns, front_hash
 from planner.costing_notes import costing_notes
+from planner.costing_terms import terms_of
 from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.kinds import cost, kind_of, sweep

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from costdata import catalog
 from costdata.tco import real_rate_frac
-from planner.costing import cost_plans, front_columns, terms_of
+from planner.costing import cost_plans, front_columns
 from planner.costing_notes import costing_notes
+from planner.costing_terms import terms_of
 from planner.engine import catalogue_names
 from planner.run import joined
 from planner.study_set import with_settings
