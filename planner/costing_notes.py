@@ -1,4 +1,4 @@
-"""What a reader of a costing must know: its money, where prices are from, what is NULL and why.
+"""What a reader of a costing must know: its basis and money, where prices are from, what is NULL.
 
 Sentences only; nothing is computed from them.
 """
@@ -11,18 +11,19 @@ from costdata.catalog import Catalog
 from costdata.quotes import chip_prices
 from planner.costing import Costed
 from planner.costing_terms import terms_of
+from planner.kinds import kind_of
 from planner.study import Study
 from planner.study_parts import Costing
 
 
 def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict[str, str]:
-    """Notes by name: "money", "price CHIP", "NULL METRIC".
+    """Notes by name: those of the kind of study, "money", "price CHIP", "NULL METRIC".
 
     Parameters
     ----------
     costed : None where nothing was feasible
     """
-    notes = {"money": _money(study.costing, catalog)}
+    notes = {**kind_of(study).notes(study, catalog), "money": _money(study.costing, catalog)}
     if costed is None:
         return notes
     for chip in costed.chips:

@@ -172,11 +172,11 @@ def refuse_unknown_metrics(study: Study) -> None:
         raise BadStudy(*faults)
 
 
-def training_notes(engine: Engine) -> dict[str, str]:
+def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know that no figure shows."""
     notes = {}
     rates = ("scaleup_gbytes_per_s", "scaleout_gbytes_per_s", "scaleup_topology")
-    others = [name for name in rates if engine.study.axes[name] != (CATALOGUE,)]
+    others = [name for name in rates if study.axes[name] != (CATALOGUE,)]
     if others:
         notes["not_priced"] = (
             f"{', '.join(others)}: what if; price, watts and carbon of chips and network stay "

@@ -120,9 +120,9 @@ def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
     return _stacked([_costed(one, catalog, plans) for one in scenario_studies(study)])
 
 
-def notes(engine: HardwareEngine) -> dict[str, str]:
+def notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know."""
-    return {"basis": BASIS, "period": _period(engine), "not_included": NOT_INCLUDED}
+    return {"basis": BASIS, "period": _period(study, catalog), "not_included": NOT_INCLUDED}
 
 
 def is_computed(name: str) -> bool:
@@ -314,11 +314,9 @@ def _limit(limits: list[Limit]) -> Limit:
     return Limit(have, need, limits[0].unit, limits[0].at_least)
 
 
-def _period(engine: HardwareEngine) -> str:
+def _period(study: Study, catalog: Catalog) -> str:
     """What sums, and the limits on them, are over: the life that the costing takes."""
-    lives = [
-        terms_of(s.costing, engine.catalog).it_life_years for s in scenario_studies(engine.study)
-    ]
+    lives = [terms_of(s.costing, catalog).it_life_years for s in scenario_studies(study)]
     years = " or ".join(f"{life:g}" for life in np.unique(np.concatenate(lives)))
     by_row = ", by row" if " or " in years else ""
     return (

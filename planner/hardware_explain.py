@@ -123,7 +123,7 @@ def _document(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> dict[s
         "binds": {name: shown_term(ledger) for name, ledger in ledgers.items()},
         "traffic": {},
         "napkin": _napkin(case, found, at),
-        "notes": {**notes(engine), **costing_notes(engine.study, engine.catalog, None)},
+        "notes": costing_notes(engine.study, engine.catalog, None),
         "facts_used": facts,
         "unverified_facts": [name for name, fact in facts.items() if not fact["verified"]],
     }
@@ -145,7 +145,7 @@ def _without_price(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> d
         "binds": {},
         "traffic": {},
         "napkin": {},
-        "notes": notes(engine),
+        "notes": notes(engine.study, engine.catalog),
         "facts_used": {},
         "unverified_facts": [],
     }

@@ -251,7 +251,6 @@ def _summary(
         front_hash=front_hash(engine.study, front),
         notes={
             **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
-            **kind_of(engine.study).notes(engine),
             **_sweep_note(sweep_s),
             **costing_notes(engine.study, engine.catalog, costed),
         },
