@@ -33,7 +33,9 @@ class Kind:
     price : some plans at the sites of a study, on the front or not
     notes : what a reader of the front has to know, by name
     refuse : what a costing of the study could not be told, as BadStudy
-    keeps_options : every costed row is an answer, not only the front
+    keeps_options : every costed row is an answer, not only the front; a sweep keeps all that
+        limits allow, whatever is compared
+    is_limited : the sweep of a study applies its physical limits, not costing
     """
 
     prepare: Callable[[Study], Any]
@@ -43,6 +45,7 @@ class Kind:
     refuse: Callable[[Study], None]
     notes: Callable[[Study, Catalog], dict[str, str]]
     keeps_options: bool
+    is_limited: Callable[[Study], bool]
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -55,6 +58,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             refuse=train.refuse_unknown_metrics,
             notes=train.training_notes,
             keeps_options=False,
+            is_limited=lambda study: True,
         ),
         "hardware": Kind(
             prepare=hardware.prepare,
@@ -64,6 +68,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             refuse=hardware.refuse_unknown_metrics,
             notes=hardware.notes,
             keeps_options=True,
+            is_limited=lambda study: not hardware.is_open(study),
         ),
     }
 )

@@ -157,12 +157,14 @@ def still_on_front(before: Study, study: Study, plans: dict[str, Any]) -> dict[s
     before : the study that was swept
     study : wants no more of physics than `before`; see `refuse_simulation`
     """
-    kept = np.arange(len(plans["plan"]))
-    for name, bound in study.limits.items():
+    kept, kind = np.arange(len(plans["plan"])), kind_of(study)
+    for name, bound in study.limits.items() if kind.is_limited(study) else ():
         if not is_costed(name) and before.limits.get(name) != bound and len(kept):
             values = np.asarray(plans[name], float)[kept]
             kept = kept[values >= bound if is_at_least(name) else values <= bound]
     plans = {name: column[kept] for name, column in plans.items()}
+    if kind.keeps_options:
+        return plans
     if len(kept) and further_criteria(study) != further_criteria(before):
         kept = np.flatnonzero(nondominated_by(_bills(plans), criteria(study, plans)))
         plans = {name: column[kept] for name, column in plans.items()}
@@ -177,8 +179,11 @@ def refuse_simulation(before: Study, study: Study) -> None:
     BadStudy : the study changes what is simulated, asks for more than the sweep kept, or lets in
         plans that the sweep threw away
     """
-    faults = [*_changed_physics(before, study), *_lost_criteria(before, study)]
-    faults += _loosened_limits(before, study)
+    kind, faults = kind_of(study), [*_changed_physics(before, study)]
+    if not kind.keeps_options:
+        faults += _lost_criteria(before, study)
+    if kind.is_limited(before):
+        faults += _moved_limits(before, study, may_tighten=kind.keeps_options)
     if faults:
         raise BadStudy(*faults)
 
@@ -204,8 +209,8 @@ def _lost_criteria(before: Study, study: Study) -> Iterator[str]:
             )
 
 
-def _loosened_limits(before: Study, study: Study) -> Iterator[str]:
-    """Physical limits may become tighter where the front shows who keeps them."""
+def _moved_limits(before: Study, study: Study, *, may_tighten: bool) -> Iterator[str]:
+    """Physical limits may become tighter where what was kept shows who keeps them."""
     for name in {**before.limits, **study.limits}:
         if is_costed(name):
             continue
@@ -217,7 +222,7 @@ def _loosened_limits(before: Study, study: Study) -> Iterator[str]:
                 f"limits.{name} was {before.limits[name]:g} when the run was swept; plans beyond "
                 "it were not kept; take a tighter limit, or use planner run"
             )
-        elif new < old and name not in FOLLOWS_FROM_FRONT:
+        elif new < old and name not in FOLLOWS_FROM_FRONT and not may_tighten:
             yield (
                 f"limits.{name} decides which plans are compared, and the run was swept without "
                 "it; use planner run"

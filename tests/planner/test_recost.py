@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 from small import DENSE, planner, study_of
+from small_hardware import OPEN
 
 from planner import costed_front
 from planner.archive import Archive
@@ -196,3 +197,44 @@ def test_a_run_without_a_whole_front_is_refused(tmp_path):
     run = archive.begin_run(run_start(engine.study, engine.catalog))
     with pytest.raises(BadStudy, match="not ended well"):
         repriced(archive, run, ())
+
+
+@pytest.mark.parametrize(
+    ("count", "settings"),
+    [
+        ('supernodes = "most"', ["objectives.minimise=usd", "objectives.maximise=[]"]),
+        ('supernodes = "most"', ["objectives.maximise=it_peak_w", "objectives.minimise=usd"]),
+        ('supernodes = "most"', ["limits.peak_flop_per_s=1e18"]),
+        ('supernodes = "most"', ["limits.it_peak_w=1e6"]),
+        ('supernodes = "most"', ["limits.it_peak_w=8e6", "limits.capex_usd=200e6"]),
+        ("supernodes = [4, 16, 32]", ["objectives.minimise=usd", "objectives.maximise=[]"]),
+        ("supernodes = [4, 16, 32]", ["objectives.minimise=it_mean_w"]),
+        ("supernodes = [4, 16, 32]", ["limits.peak_flop_per_s=1e17"]),
+        ("supernodes = [4, 16, 32]", ["limits.it_peak_w=1e6"]),
+    ],
+)
+def test_hardware_compared_or_limited_otherwise_is_a_fresh_run(tmp_path, count, settings):
+    """A traceback, or a front without what a larger limit now allows."""
+    study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"
+    study.write_text(
+        OPEN.replace('supernodes = "most"', count).replace("[limits]", "[limits]\nit_peak_w = 4e6")
+        + '[objectives]\nmaximise = ["peak_flop_per_s"]\nminimise = ["capex_usd"]\n'
+    )
+    assert planner("run", study, "--db", db, "--json").code == 0
+    again = planner("recost", "1", *sets(settings), "--db", db, "--json")
+    anew = planner("run", study, *sets(settings), "--db", db, "--json")
+    assert again.code == anew.code == 0, again.err
+    assert again.document["front"] == anew.document["front"] != []
+    assert again.document["options"] == anew.document["options"]
+
+
+def test_hardware_that_a_limit_of_watts_removed_needs_a_fresh_run(tmp_path):
+    """A front would lack the larger clusters that the new limit allows."""
+    study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"
+    study.write_text(
+        OPEN.replace('"most"', "[4, 16]").replace("[limits]", "[limits]\nit_peak_w = 1e6")
+    )
+    assert planner("run", study, "--db", db, "--json").code == 0
+    answer = planner("recost", "1", "--set", "limits.it_peak_w=8e6", "--db", db)
+    assert answer.code == 2
+    assert "plans beyond it were not kept" in answer.err
