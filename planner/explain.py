@@ -235,10 +235,11 @@ def plain(value: Any) -> Any:
 
 
 def null_reasons(metrics: Mapping[str, Any], nulls: Nulls, row: int) -> dict[str, str]:
-    """Why metrics of one row are None; the ends of a band for the reason of their middle."""
+    """Why metrics of one row are None; an end of a band for its own reason, or its middle's."""
     known = reasons_of_row(nulls, row)
-    names = {n: n.removesuffix("_low").removesuffix("_high") for n in metrics}
-    return {n: known[own] for n, own in names.items() if metrics[n] is None and own in known}
+    owners = {n: n.removesuffix("_low").removesuffix("_high") for n in metrics}
+    why = {n: known.get(n, known.get(owner)) for n, owner in owners.items()}
+    return {n: words for n, words in why.items() if metrics[n] is None and words is not None}
 
 
 def shown_ledger(ledger: Ledger, row: int) -> dict[str, Any]:

@@ -28,6 +28,9 @@ BANDED = (
 )  # fmt: skip
 """Metrics with X_low and X_high beside them."""
 
+SIGNED = ("npv_usd",)
+"""Those that may be negative."""
+
 MOVED = (
     ("run", ("it_mean_w", "it_peak_w")),
     ("run", ("it_idle_w",)),
@@ -83,7 +86,9 @@ def bands(inputs: Inputs, low: Inputs, high: Inputs) -> dict[str, Floats]:
     Notes
     -----
     Inputs are taken as independent: what each moves a figure down, and up, is added in squares.
-    To first order the 90% band of a sum of independent 90% bands.
+    To first order the 90% band of a sum of independent 90% bands. Where an end has no such figure
+    (a rent so low that no use is enough) the band is open above: X_high is infinite. What cannot
+    be negative has no end below 0.
 
     References
     ----------
@@ -91,18 +96,20 @@ def bands(inputs: Inputs, low: Inputs, high: Inputs) -> dict[str, Floats]:
     """
     middle = inputs.columns()
     names = [name for name in BANDED if name in middle]
-    squares = {name: np.zeros((2, len(inputs.bill))) for name in names}
+    spread = {name: np.zeros((2, len(inputs.bill))) for name in names}
     for pair in _moved(inputs, low, high):
         ends = [one.columns() for one in pair]
         for name in names:
             away = np.stack([end[name] - middle[name] for end in ends])
-            squares[name] += (
-                np.stack([np.minimum(away.min(0), 0.0), np.maximum(away.max(0), 0.0)]) ** 2
-            )
+            away[np.isnan(away) & ~np.isnan(middle[name])] = np.inf
+            sides = np.stack([np.minimum(away.min(0), 0.0), np.maximum(away.max(0), 0.0)])
+            spread[name] = np.hypot(spread[name], sides)
     found: dict[str, Floats] = {}
     for name in names:
-        down, up = np.sqrt(squares[name])
-        found |= {f"{name}_low": middle[name] - down, f"{name}_high": middle[name] + up}
+        down, up = spread[name]
+        least = -np.inf if name in SIGNED else np.minimum(middle[name], 0.0)
+        found[f"{name}_low"] = np.maximum(middle[name] - down, least)
+        found[f"{name}_high"] = middle[name] + up
     return found
 
 

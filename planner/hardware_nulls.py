@@ -10,6 +10,8 @@ from costdata.nulls import NO_RENT, NOT_OWNED, Causes, Nulls, nulls
 from planner.hardware_price import Case, Priced
 from planner.null_objectives import NO_MONEY_LIMIT, NO_POWER_LIMIT
 
+NO_END = "at an end of the inputs there is no such use, so the band has no upper end"
+
 SAME = {
     "repaid_in_month": "payback_discounted_months",
     "repaid": "npv_usd",
@@ -34,6 +36,9 @@ def hardware_nulls(case: Case, found: Priced) -> Nulls:
         causes |= {name: [(words, True)] for name in names}
     own = {name: why for name, why in found.nulls.items() if name in columns}
     own |= nulls(columns, causes)
+    highs = {name: column for name, column in columns.items() if name.endswith("_high")}
+    open_above = {n: np.where(np.isposinf(high), np.nan, 0.0) for n, high in highs.items()}
+    own |= nulls(open_above, {name: [(NO_END, True)] for name in highs})
     return own | {name: own[other] for name, other in SAME.items() if other in own}
 
 

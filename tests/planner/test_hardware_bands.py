@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from small import planner
 from small_hardware import OPEN, job, rows_of, study_of
 
 from costdata import catalog
 from planner.engine import catalogue_names
 from planner.hardware_bands import BANDED
+from planner.hardware_nulls import NO_END
 from planner.study_set import with_settings
 
 RENT = "costing.rent_usd_per_device_hour=2.5"
@@ -102,3 +104,18 @@ def test_a_limit_on_the_end_of_a_band_ends_a_count():
     held = one("limits.capex_usd_high=50e6")
     assert held["purchase_units"] < free["purchase_units"]
     assert held["capex_usd_high"] <= 50e6
+
+
+def test_a_rent_near_the_energy_of_work_leaves_the_band_open_above(tmp_path):
+    """A use that may never be enough would have a figure and no band, without a word."""
+    study, words = tmp_path / "x.toml", ("--db", tmp_path / "x.duckdb", "--json")
+    study.write_text(OPEN.replace('"H100-SXM", "GB200"', '"H100-SXM"'))
+    name, settings = "npv_zero_utilisation_frac", ["costing.rent_usd_per_device_hour=0.06"]
+    asked = [word for one in settings for word in ("--set", one)]
+    (row,) = planner("run", study, *asked, *words).document["options"]
+    assert 0 <= row[f"{name}_low"] < row[name]
+    assert row[f"{name}_high"] is None
+    assert row["null_reasons"][f"{name}_high"] == NO_END
+    assert name not in row["null_reasons"]
+    explained = planner("explain", "last", "1", *words).document
+    assert explained["null_reasons"][f"{name}_high"] == NO_END
