@@ -21,8 +21,9 @@ _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
-Amount = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-AtLeastZero = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+# Nobody pays, or waits for, more than 1e18 of anything; products of larger ones end in infinity.
+Amount = Annotated[float, Field(strict=True, gt=0, le=1e18, allow_inf_nan=False)]
+AtLeastZero = Annotated[float, Field(strict=True, ge=0, le=1e18, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
 
@@ -173,7 +174,7 @@ class Costing:
         Fraction | None, Field(description="a share of capex per year, from 0 to 1")
     ] = None
     utilisation_frac: Annotated[
-        Fraction | None, Field(gt=0, description="share of hours at work, above 0 to 1")
+        Fraction | None, Field(ge=1e-4, description="share of hours at work, from 0.0001 to 1")
     ] = None
     colo_usd_per_kw_month: Annotated[
         AtLeastZero | None, Field(description="a price of at least 0")
