@@ -26,7 +26,7 @@ _COSTING: type[Any] = Costing
 NUMBERS_OF_COSTING = tuple(
     f.name
     for f in fields(Costing)
-    if f.name not in ("site", "acquire", "carbon", "embodied", "money")
+    if f.name not in ("site", "acquire", "carbon", "embodied", "money", "rent_plan")
     and "Mapping" not in str(f.type)
 )
 """Keys of [costing] that are one number."""

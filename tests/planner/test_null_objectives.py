@@ -103,3 +103,9 @@ def test_an_objective_that_some_options_lack_leaves_the_others_a_front(tmp_path)
     answer = planner("run", study, *words, "--db", db, "--json")
     assert answer.code == 0
     assert {row["accelerator"] for row in answer.document["front"]} == {"H100-SXM"}
+
+
+def test_a_way_of_renting_is_no_scenario():
+    """A word would be asked for as a number."""
+    with pytest.raises(BadStudy, match=r"scenarios.costing.rent_plan is no number of \[costing\]"):
+        study_of(f'{OPEN}[scenarios.costing]\nrent_plan = ["spot"]\n')
