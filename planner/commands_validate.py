@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from costdata import catalog as catalogue
+from planner.protocols import predict
 from planner.truth_rows import chosen, read_truth
 from planner.truth_scores import scores
 from planner.validate import Prediction, Validation
-from planner.validate import validate as predict
 from simkernel.errors import BadStudy
 
-SHIPPED = "shipped"
 ROW_COLUMNS = (
     "case_id", "source_group", "model", "accelerator", "metric", "measured", "predicted", "ratio",
     "is_infeasible",
@@ -29,21 +28,20 @@ def validate(
     Parameters
     ----------
     truth : files of training measurements
-    protocol : "shipped", the only one of this version: the tables in the repository, no fit
+    protocol : "shipped" (nothing fitted), "fitted", "leave_one_out:COLUMN" or
+        "one_factor:COLUMN,…"; see `planner.protocols`
     where : COLUMN=VALUE, narrowing or overriding which rows are used
     rows_to : a CSV file to write one line per predicted row to
 
     Raises
     ------
-    BadStudy : another protocol, or a condition that is none
+    BadStudy : another protocol, a condition that is none, or too few rows to fit on
     BadFile : a file that is no file of training measurements
     """
-    if protocol != SHIPPED:
-        raise BadStudy(f'--protocol {protocol}: not in this version; wanted "{SHIPPED}"')
     rows = chosen(read_truth(truth), where)
     if not rows:
         raise BadStudy("no row is left to validate; widen --where")
-    found = predict(rows, catalogue.load())
+    found = predict(rows, catalogue.load(), protocol)
     if rows_to is not None:
         _write(rows_to, found.predictions)
     return document(len(rows), found, protocol)

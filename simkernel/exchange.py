@@ -7,6 +7,7 @@ traffic depends on a whole stage and sits with the layout.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -64,7 +65,25 @@ def tensor_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     group = share.placement.tensor
     gather = collective(share, "all_gather", group, payload)
     scatter = collective(share, "reduce_scatter", group, payload)
-    return (gather + scatter).times(float(_gathers(kind)))
+    return _in_pieces(share, gather + scatter).times(float(_gathers(kind)))
+
+
+def _in_pieces(share: Share, moved: Pass) -> Pass:
+    """Tensor traffic cut into as many pieces as ranks, each beside the product of another.
+
+    Only the first piece has nothing to run beside; of the rest the contended share is left.
+    The wires stay as busy, so a product too short to hide them does not.
+
+    References
+    ----------
+    Wang et al., Overlap Communication with Dependent Computation, ASPLOS 2023, section 3.
+    """
+    if not share.stack.overlaps_tensor:
+        return moved
+    first = 1.0 / share.tensor
+    return replace(
+        moved, floor_s=moved.floor_s * (first + share.stack.contention_frac * (1.0 - first))
+    )
 
 
 def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:

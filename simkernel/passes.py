@@ -6,13 +6,14 @@ another; `combine` tells how long passes take that run beside each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 
 import numpy as np
 
 from simkernel.columns import Column, Floats
 from simkernel.roofline import Work
+from simkernel.stack import Stack
 from simkernel.traffic import Traffic
 
 
@@ -47,6 +48,11 @@ class Pass:
     def times(self, count: Column) -> Pass:
         """The same pass `count` times in a row."""
         return Pass(*[a if _is_zero(a) else a * count for a in _values(self)])
+
+    def slower(self, factor: Column) -> Pass:
+        """The same work at 1/factor of the rates: seconds grow, bytes and peaks do not."""
+        timed = ("compute_s", "hbm_s", "inside_s", "outside_s", "host_s", "floor_s")
+        return replace(self, **{name: getattr(self, name) * factor for name in timed})
 
     def at(self, row: int) -> Pass:
         """One of several passes that stand side by side as (several, n)."""
@@ -95,6 +101,30 @@ def combine(*passes: Pass) -> Floats:
     for other in (*busy[1:], *(p.floor_s for p in passes)):
         elapsed = np.maximum(elapsed, other)
     return elapsed
+
+
+def overlapped(done: Pass, beside: Pass, stack: Stack) -> Floats:
+    """Elapsed seconds of a pass and of the communication beside it, on a stack.
+
+    Parameters
+    ----------
+    done : work of the devices
+    beside : collectives that wait for nothing in `done`
+    stack : whether they run together, and what running together costs
+
+    Returns
+    -------
+    (n,) [s]
+
+    Notes
+    -----
+    Collectives run on the processors that the products want: what is hidden still takes
+    `contention_frac` of its time from them. Without overlap one runs after the other.
+    """
+    if not stack.overlaps_data:
+        return np.asarray(done.floor_s + beside.floor_s)
+    hidden = np.minimum(done.floor_s, beside.floor_s)
+    return combine(done, beside) + stack.contention_frac * hidden
 
 
 def _is_zero(value: Column) -> bool:

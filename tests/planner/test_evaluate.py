@@ -245,11 +245,12 @@ CHANGES = {
     "precision": ("precision=fp8_block",),
     "collective": ("collective=hierarchical",),
     "power_cap_frac": ("power_cap_frac=0.6",),
+    "profile": ("profile=compiled_2023",),
 }
 """A change of every axis that should show."""
 
 ONE_VALUE = {
-    "scaleout_fabric": "roce", "profile": "mine", "compute": "measured", "offload": "optimizer",
+    "scaleout_fabric": "roce", "compute": "measured", "offload": "optimizer",
 }  # fmt: skip
 """Axes with a single value in this version: any other is refused."""
 

@@ -210,12 +210,6 @@ def test_the_command_prints_one_document_with_the_promised_keys(tmp_path):
     assert np.isfinite([float(line["ratio"]) for line in written]).all()
 
 
-def test_another_protocol_is_refused_not_ignored():
-    """A fitted table could be asked for and a shipped one shown."""
-    with pytest.raises(BadStudy, match="fitted"):
-        commands_validate.validate([TRAIN], "fitted", [])
-
-
 def test_the_shipped_bands_of_speed_are_what_the_command_measures():
     """A change of the physics would leave its error bands behind.
 
