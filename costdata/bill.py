@@ -1,8 +1,8 @@
 """What a plan costs at a site: capital, year and run in dollars, carbon and water.
 
 A second pass over plans that physics has finished with: m rows, each a plan with one row of
-terms. A training run pays for the hours it occupies; the other hours of the hardware's life are
-sold or used otherwise as far as `utilisation_frac` says.
+terms. A run pays for the hours it occupies and, at a `utilisation_frac` below 1, for its share of
+the hours that nobody uses: their capital and upkeep, and their energy at idle power.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ import numpy as np
 
 from costdata import carbon, energy_bill, tco
 from costdata.hardware_bill import HardwareBill, provisioned_w
+from costdata.nulls import Nulls, bill_nulls, told
+from costdata.own_or_rent import Renting, against_rent, renting
 from costdata.terms import CARBON, CostingTerms, YearlyShares
+from costdata.use import YearKwh, contract_w, share_of_years, year_kwh
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.errors import BadStudy, MissingFact, unknown
 from simkernel.hardware import Columns
 from simkernel.ledger import Ledger
-
-CAPITAL = ("servers", "stranded", "spares", "network", "storage", "head_nodes", "facility")
-"""Terms of a year that repay what was bought."""
 
 
 @dataclass(frozen=True)
 class PlanRun(Columns):
     """What physics says of each plan; (m,).
 
-    `it_mean_w` and `it_peak_w` are totals (`hardware_bill.it_w`), `hours` the wall clock of the
-    run, failures included, `tokens` what it yields (NaN for a study without a workload).
+    `it_mean_w`, `it_peak_w` and, with everything on and at rest, `it_idle_w` are totals
+    (`hardware_bill.it_w`), `hours` the wall clock of the run, failures included, `tokens` what it
+    yields (NaN for a study without a workload).
     """
 
     it_mean_w: Floats
     it_peak_w: Floats
+    it_idle_w: Floats
     hours: Floats
     tokens: Floats
 
@@ -43,7 +45,8 @@ class Prices(Columns):
 
     `unit_usd` a server or rack (NaN: not for sale), `port_links_usd` connectors and cables of one
     host port through all layers, `nic_usd` 0 where the unit comes with its NICs,
-    `rent_usd_per_device_hour` NaN where nobody rents it out.
+    `rent_usd_per_device_hour` NaN where nobody rents it out; `rent_is_by_hour` where that price,
+    compared with a purchase, is of hours used and not of a reservation.
     """
 
     unit_usd: Floats
@@ -54,6 +57,7 @@ class Prices(Columns):
     storage_usd_per_pb: Floats
     head_node_usd: Floats
     rent_usd_per_device_hour: Floats
+    rent_is_by_hour: Masks
 
 
 @dataclass(frozen=True)
@@ -71,17 +75,18 @@ class EmbodiedFactors(Columns):
 
 @dataclass(frozen=True)
 class PlanCosts:
-    """Ledgers and columns of m plans; NaN stands for NULL and `reasons` says why.
+    """Ledgers and columns of m plans; NaN stands for NULL and `nulls` says why.
 
     Parameters
     ----------
     capex : "capex_usd", paid up front
-    year : "usd_per_year", a year of running like this
+    year : "usd_per_year", a year at the use of the terms, running like this when at work
     run : "usd", the run's share of such years
     operational : "kgCO2e" of the run by accounting; one of them is `operational_kgco2e`
     embodied : "embodied_kgco2e", the run's share of making
+    rented : what renting the same units costs, instead or as the plan does
     columns : metric name to (m,) column
-    reasons : metric name to why it is NULL where it is
+    nulls : why metrics are NULL, by row
     """
 
     capex: Ledger
@@ -89,8 +94,14 @@ class PlanCosts:
     run: Ledger
     operational: dict[str, Floats]
     embodied: Ledger
+    rented: Renting
     columns: dict[str, Floats]
-    reasons: dict[str, str] = field(default_factory=dict)
+    nulls: Nulls = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Metric to why it is NULL, over all rows."""
+        return told(self.nulls)
 
     def ledgers(self) -> tuple[Ledger, ...]:
         """Everything that sums, in reading order."""
@@ -123,30 +134,33 @@ def plan_costs(
     Notes
     -----
     Amounts are in the money of `terms.wacc_frac`, nominal or real. The year has 8,760 hours; its
-    energy is that of a year at the run's mean power. Carbon is priced on operational emissions
-    only.
+    energy is `use.year_kwh`, and dollars, energy, carbon and water of a run are its share of that
+    year. `tco.usd_per_device_hour` divides a whole yearly cost by the hours sold, as here, but the
+    cost here falls with use by the energy that idle hours do not draw. Carbon is priced on
+    operational emissions only.
     """
     _refuse(run, prices, embodied, terms, bill, accounting)
     reserved_w = np.asarray(provisioned_w(run.it_peak_w, terms.headroom_frac))
     capex = _capex(bill, prices, terms, reserved_w)
     intensity = _intensities(terms)[accounting]
-    year = _year(bill, run, prices, terms, shares, capex, reserved_w, intensity)
-    used_frac = run.hours / (tco.HOURS_PER_YEAR * terms.paid_frac)
-    spent = Ledger("usd", "USD", year.scaled(used_frac).terms)
-    facility_kwh = np.asarray(
-        energy_bill.energy_kwh(energy_bill.facility_w(run.it_mean_w, terms.pue), run.hours)
-    )
+    kwh = year_kwh(run.it_mean_w, run.it_idle_w, reserved_w, terms)
+    rented = renting(bill, prices, terms, kwh, intensity)
+    year = _year(run, terms, shares, capex, reserved_w, kwh, intensity, rented)
+    years = share_of_years(run.hours, terms)
+    spent = Ledger("usd", "USD", year.scaled(years).terms)
     emitted = {
-        name: np.asarray(carbon.operational_kgco2e(facility_kwh, factor))
+        name: np.asarray(carbon.operational_kgco2e(kwh.total * years, factor))
         for name, factor in _intensities(terms).items()
     }
     made = _embodied(bill, embodied, terms, reserved_w, run.hours)
     columns = _columns(bill, run, terms, capex, year, spent, emitted[accounting], made)
+    columns |= _energy(kwh, years, terms)
     columns["provisioned_w"] = reserved_w
-    columns["rent_usd"] = prices.rent_usd_per_device_hour * _rented(bill) * run.hours
-    columns |= _against_rent(bill, prices, terms, capex, year)
+    columns["rent_usd"] = rented.paid_usd * years
+    columns |= against_rent(capex, year, rented, kwh, terms)
     columns |= {f"{name}_kgco2e": kgco2e for name, kgco2e in emitted.items()}
-    return PlanCosts(capex, year, spent, emitted, made, columns, _reasons(columns, emitted))
+    nulls = bill_nulls(columns, emitted, terms, rented)
+    return PlanCosts(capex, year, spent, emitted, made, rented, columns, nulls)
 
 
 def missing_price(prices: Prices, terms: CostingTerms) -> dict[str, Masks]:
@@ -172,11 +186,6 @@ def price_questions(prices: Prices) -> tuple[str, ...]:
     return tuple(questions)
 
 
-def _rented(bill: HardwareBill) -> Floats:
-    """Devices in the units rented: whole units, no spares of one's own."""
-    return bill.purchase_units * bill.devices_per_unit
-
-
 def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: Floats) -> Ledger:
     """Paid up front; nothing where hardware is rented."""
     device_usd = np.where(terms.is_bought, prices.unit_usd, 0.0) / bill.devices_per_unit
@@ -197,25 +206,22 @@ def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: 
 
 
 def _year(
-    bill: HardwareBill,
     run: PlanRun,
-    prices: Prices,
     terms: CostingTerms,
     shares: YearlyShares,
     capex: Ledger,
     reserved_w: Floats,
+    kwh: YearKwh,
     intensity: Floats,
+    rented: Renting,
 ) -> Ledger:
-    """A year of running like this run, by what it is paid for."""
+    """A year at the use of the terms, by what it is paid for."""
     usd = capex.terms
     network = usd["nics"] + usd["switches"] + usd["links"]
     gross = capex.total - usd["facility"]
-    facility_w = energy_bill.facility_w(run.it_mean_w, terms.pue)
-    kwh = energy_bill.energy_kwh(facility_w, tco.HOURS_PER_YEAR)
     hosted = 1.0 * terms.is_hosted
     kw_months = tco.MONTHS_PER_YEAR / energy_bill.W_PER_KW
-    rent = np.where(terms.is_bought, 0.0, prices.rent_usd_per_device_hour)
-    emitted = carbon.operational_kgco2e(kwh, intensity)
+    emitted = carbon.operational_kgco2e(kwh.total, intensity)
     terms_usd: dict[str, Column] = {
         "servers": usd["servers"] * shares.it_frac,
         "stranded": usd["stranded"] * shares.it_frac,
@@ -229,65 +235,44 @@ def _year(
         "colocation": hosted * reserved_w * kw_months * terms.colo_usd_per_kw_month,
         "staff": hosted * terms.staff_usd_per_year,
         "carbon_price": carbon.carbon_usd(emitted, terms.carbon_usd_per_t),
-        "rent": rent * _rented(bill) * tco.HOURS_PER_YEAR,
+        "rent": np.where(terms.is_bought, 0.0, rented.paid_usd),
     }
     return Ledger("usd_per_year", "USD/year", terms_usd)
 
 
 def _electricity_usd(
-    run: PlanRun, terms: CostingTerms, reserved_w: Floats, kwh: Column
+    run: PlanRun, terms: CostingTerms, reserved_w: Floats, kwh: YearKwh
 ) -> dict[str, Column]:
     """What the utility bills a year: energy, energy contracted and not taken, demand."""
-    contract_w = np.where(
-        terms.contract_w > 0, terms.contract_w, energy_bill.facility_w(reserved_w, terms.pue)
-    )
-    contract_kwh = energy_bill.energy_kwh(contract_w, tco.HOURS_PER_YEAR)
-    taken_kwh = energy_bill.take_or_pay_kwh(kwh, contract_kwh, terms.minimum_take_frac)
     billed_w = energy_bill.billed_w(
         energy_bill.facility_w(run.it_peak_w, terms.pue),
-        contract_w,
+        contract_w(reserved_w, terms),
         terms.minimum_billing_frac,
         terms.past_peak_w,
         terms.ratchet_frac,
     )
-    hosted = 1.0 * terms.is_hosted
+    price = terms.is_hosted * terms.usd_per_kwh
     demand_usd = energy_bill.demand_usd_per_year(1.0, terms.demand_usd_per_kw_month) * billed_w
     return {
-        "energy": hosted * energy_bill.flat_energy_usd(kwh, terms.usd_per_kwh),
-        "energy_not_taken": hosted
-        * energy_bill.flat_energy_usd(np.asarray(taken_kwh) - kwh, terms.usd_per_kwh),
-        "demand": hosted * demand_usd,
+        "energy": energy_bill.flat_energy_usd(kwh.working, price),
+        "idle_energy": energy_bill.flat_energy_usd(kwh.idle, price),
+        "energy_not_taken": energy_bill.flat_energy_usd(kwh.not_taken, price),
+        "demand": 1.0 * terms.is_hosted * demand_usd,
     }
 
 
-def _against_rent(
-    bill: HardwareBill, prices: Prices, terms: CostingTerms, capex: Ledger, year: Ledger
-) -> dict[str, Floats]:
-    """What is bought against renting as many whole units by the hour; NaN where it never pays.
-
-    Notes
-    -----
-    Carbon is paid for on both sides and left out. The payback is at full use and counts no
-    residual.
-
-    References
-    ----------
-    tests/anchors/cost_carbon.toml G11: own over rent at full use; capital over rent avoided less
-    own running cost.
-    """
-    rent = prices.rent_usd_per_device_hour * _rented(bill) * tco.HOURS_PER_YEAR
-    rent_usd_per_year = np.where(terms.is_bought & (rent > 0), rent, np.nan)
-    own_usd_per_year = np.asarray(year.total - year.terms["carbon_price"])
-    running = own_usd_per_year - sum(year.terms[name] for name in CAPITAL)
-    saved_usd_per_month = (rent_usd_per_year - running) / tco.MONTHS_PER_YEAR
-    plain, discounted = (
-        np.asarray(tco.payback_months(capex.total, saved_usd_per_month, rate))
-        for rate in (0.0, terms.wacc_frac)
+def _energy(kwh: YearKwh, years: Floats, terms: CostingTerms) -> dict[str, Floats]:
+    """Energy and water of the run's share of the year, idle hours included; (m,) each."""
+    facility_kwh = kwh.total * years
+    it_kwh = facility_kwh / terms.pue
+    water = carbon.water_l(
+        it_kwh, terms.wue_onsite_l_per_kwh, terms.pue, terms.wue_offsite_l_per_kwh
     )
     return {
-        "breakeven_utilisation_frac": own_usd_per_year / rent_usd_per_year,
-        "payback_months": np.where(np.isfinite(plain), plain, np.nan),
-        "payback_discounted_months": np.where(np.isfinite(discounted), discounted, np.nan),
+        "it_mwh": it_kwh / 1000.0,
+        "facility_mwh": facility_kwh / 1000.0,
+        "idle_mwh": kwh.idle * years / 1000.0,
+        "water_l": np.asarray(water),
     }
 
 
@@ -326,22 +311,16 @@ def _columns(
     usd_per_year, usd, embodied = (np.asarray(x.total) for x in (year, spent, made))
     facility_mean_w = np.asarray(energy_bill.facility_w(run.it_mean_w, terms.pue))
     facility_peak_w = np.asarray(energy_bill.facility_w(run.it_peak_w, terms.pue))
-    it_kwh = np.asarray(energy_bill.energy_kwh(run.it_mean_w, run.hours))
-    water = carbon.water_l(
-        it_kwh, terms.wue_onsite_l_per_kwh, terms.pue, terms.wue_offsite_l_per_kwh
-    )
     mtokens = run.tokens / 1e6
     return {
-        "it_mwh": it_kwh / 1000.0,
         "facility_mean_w": facility_mean_w,
         "facility_peak_w": facility_peak_w,
         "peak_facility_mw": facility_peak_w / 1e6,
-        "facility_mwh": it_kwh * terms.pue / 1000.0,
         "capex_usd": np.asarray(capex.total),
         "usd_per_year": usd_per_year,
         "usd": usd,
         "usd_per_device_hour": np.asarray(
-            tco.usd_per_device_hour(usd_per_year, bill.devices_working, terms.paid_frac)
+            tco.usd_per_device_hour(usd_per_year, bill.devices_working, terms.utilisation_frac)
         ),
         "usd_per_mtoken": usd / mtokens,
         "operational_kgco2e": operational,
@@ -350,7 +329,6 @@ def _columns(
         "kgco2e_per_mtoken": np.asarray(
             carbon.sci_kgco2e_per_unit(operational, embodied, mtokens)
         ),
-        "water_l": np.asarray(water),
     }
 
 
@@ -362,25 +340,6 @@ def _intensities(terms: CostingTerms) -> dict[str, Floats]:
         terms.market_kgco2e_per_kwh,
     )
     return dict(zip(CARBON, factors, strict=True))
-
-
-def _reasons(columns: dict[str, Floats], emitted: dict[str, Floats]) -> dict[str, str]:
-    """Why a column is NULL in some rows."""
-    known = {
-        "usd_per_mtoken": "the study yields no tokens",
-        "kgco2e_per_mtoken": "the study yields no tokens",
-        "rent_usd": "no rent is known for the accelerator",
-        "breakeven_utilisation_frac": "the hardware is rented, or no rent is known for it",
-        "payback_months": f"{_NEVER}, undiscounted",
-        "payback_discounted_months": f"{_NEVER}, discounted",
-        "location_marginal_kgco2e": "no marginal intensity is known for the site",
-        "market_kgco2e": "no contract and no residual factor is known for the site",
-        "location_marginal": "no marginal intensity is known for the site",
-        "water_l": "no water use is known for the site or its power stations",
-        "market": "no contract and no residual factor is known for the site",
-    }
-    every = {**columns, **emitted}
-    return {name: why for name, why in known.items() if np.isnan(every[name]).any()}
 
 
 def _refuse(
@@ -419,16 +378,19 @@ def _needed(
     bill: HardwareBill, run: PlanRun, prices: Prices, embodied: EmbodiedFactors
 ) -> dict[str, Floats]:
     """Columns that must be known and not negative, by name."""
-    free = {"unit_usd", "unit_is_estimate", "rent_usd_per_device_hour", "tokens"}
+    free = {
+        "unit_usd",
+        "unit_is_estimate",
+        "rent_usd_per_device_hour",
+        "rent_is_by_hour",
+        "tokens",
+    }
     return {
         f.name: getattr(table, f.name)
         for table in (bill, run, prices, embodied)
         for f in fields(table)
         if f.name not in free
     }
-
-
-_NEVER = "rented, no rent is known, or what renting saves never repays what is bought"
 
 
 def site_rows(plans: int, sites: int) -> tuple[Codes, Codes]:

@@ -213,10 +213,19 @@ class Catalog:
         ------
         UnknownName : no such figure
         """
+        return self.planning_fact(name).number
+
+    def planning_fact(self, name: str) -> Fact:
+        """The same with its band and source.
+
+        Raises
+        ------
+        UnknownName : no such figure
+        """
         rows = self.tables["defaults"]
         if (name,) not in rows:
             raise unknown("planning figure", name, (row.name for row in rows.values()))
-        return rows[(name,)].facts["value"].number
+        return rows[(name,)].facts["value"]
 
     def planning_facts(self) -> dict[str, Fact]:
         """Every figure with its source that costs and watts rest on at any site, on any chip."""

@@ -48,6 +48,9 @@ RENT_PLANS = {
 }
 """Rents that answer an acquisition, best first; for "buy" the alternative to compare with."""
 
+BY_HOUR = ("on_demand", "spot")
+"""Rents that are paid for the hours used; of the others every hour is paid."""
+
 
 @dataclass(frozen=True)
 class Quoted(Generic[T]):
@@ -83,6 +86,7 @@ class ChipPrices(Columns):
     unit_usd: Floats
     unit_is_estimate: Masks
     rent_usd_per_device_hour: Floats
+    rent_is_by_hour: Masks
 
 
 def stacked(tables: Iterable[T]) -> T:
@@ -131,7 +135,7 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
         port_links_usd=np.array([links]),
         link_w=np.array([OPTICS_PER_LINK * _w(optic, end) * share]),
         storage_usd_per_pb=np.array([_usd(storage, end) / STORAGE_PB]),
-        head_node_usd=np.array([catalog.planning("head_node_usd")]),
+        head_node_usd=np.array([_end(catalog.planning_fact("head_node_usd"), end)]),
     )
     facts = {
         f"network.{part.name}.{key}": fact
@@ -148,6 +152,7 @@ def chip_prices(
     acquire: str = "buy",
     price_usd: Mapping[str, float] | None = None,
     rent_usd_per_device_hour: float | None = None,
+    rent_plan: str | None = None,
     end: int = TYPICAL,
 ) -> Quoted[ChipPrices]:
     """What servers of a chip cost, and what the chip rents for.
@@ -158,6 +163,8 @@ def chip_prices(
     price_usd : the study's own prices: per device as bought, server included, by the chip's name;
         of the whole by the server's name
     rent_usd_per_device_hour : the study's own rent
+    rent_plan : "reserved", "on_demand" or "spot", what a purchase is compared with; None takes the
+        best rent known, and the study's own as a rent by the hour
 
     Raises
     ------
@@ -168,12 +175,15 @@ def chip_prices(
     name = catalog.accelerator_name(accelerator)
     unit = catalog.purchase_unit(name)
     usd, is_estimate, words = _unit_price(catalog, unit, price_usd or {}, end)
-    rent, rent_words = (
-        (rent_usd_per_device_hour, "rent: the study's own")
+    wanted = (rent_plan or acquire) if acquire == "buy" else acquire
+    rent, is_by_hour, rent_words = (
+        (rent_usd_per_device_hour, wanted in ("buy", *BY_HOUR), "rent: the study's own")
         if rent_usd_per_device_hour is not None
-        else _rent(catalog, name, acquire)
+        else _rent(catalog, name, wanted, end)
     )
-    table = ChipPrices(np.array([usd]), np.array([is_estimate]), np.array([rent]))
+    table = ChipPrices(
+        np.array([usd]), np.array([is_estimate]), np.array([rent]), np.array([is_by_hour])
+    )
     facts = {f"servers.{unit.name}.{key}": fact for key, fact in _figures(unit.facts).items()}
     return Quoted(table, (f"{name}: {words}; {rent_words}",), facts)
 
@@ -184,9 +194,10 @@ def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
     Parameters
     ----------
     chips, parts : (m,) or one row
-    tiers : (m,) of the hardware bill
+    tiers : (m,) of the hardware bill; a fabric of more layers than can be built, which a limit
+        forbids, has the links of the most that can
     """
-    code: Codes = tiers.astype(np.int64)
+    code: Codes = np.minimum(tiers, TIERS_MOST).astype(np.int64)
     per_port = np.broadcast_to(parts.port_links_usd, (len(code), TIERS_MOST + 1))
 
     def spread(value: Floats | float) -> Floats:
@@ -201,6 +212,7 @@ def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
         storage_usd_per_pb=spread(parts.storage_usd_per_pb),
         head_node_usd=spread(parts.head_node_usd),
         rent_usd_per_device_hour=spread(chips.rent_usd_per_device_hour),
+        rent_is_by_hour=np.broadcast_to(chips.rent_is_by_hour, code.shape),
     )
 
 
@@ -245,7 +257,8 @@ def site_terms(
     ----------
     own : field of CostingTerms to a number for all sites; also `life_years` (IT, network and
         carbon) and `grid_kgco2e_per_kwh` (the marginal one if that is chosen, else the average)
-    end : end of the band of price and PUE
+    end : end of the bands of price, PUE, colocation, upkeep, residual and staff; interest and
+        lives have none, they are chosen
 
     Notes
     -----
@@ -264,12 +277,17 @@ def site_terms(
         if given not in known:
             raise unknown(kind, given, known)
     chosen = _own_terms(own or {}, accounting)
-    general, facts = _general(catalog, chosen)
+    general, facts = _general(catalog, chosen, end)
     rows, notes = [], []
     for name in sites:
         site = catalog.site(name)
         colo = catalog.facility("colo", "us_primary" if site.country == "USA" else "global")
-        row = {**general, **_of_site(site, end), "colo_usd_per_kw_month": _value(colo), **chosen}
+        row = {
+            **general,
+            **_of_site(site, end),
+            "colo_usd_per_kw_month": _end(colo, end),
+            **chosen,
+        }
         if chosen.get("facility_usd_per_w") and "colo_usd_per_kw_month" not in chosen:
             row["colo_usd_per_kw_month"] = 0.0
         rows.append({**row, "acquire_code": ACQUIRE.index(acquire)})
@@ -300,7 +318,7 @@ def _own_terms(own: Mapping[str, float], accounting: str) -> dict[str, float]:
 
 
 def _general(
-    catalog: Catalog, own: Mapping[str, float]
+    catalog: Catalog, own: Mapping[str, float], end: int
 ) -> tuple[dict[str, float], dict[str, Fact]]:
     """Terms that are the same everywhere, and the facts they come from."""
     facts = {
@@ -314,7 +332,8 @@ def _general(
             ("staff", "small_fleet"),
         )
     }
-    wacc, it_life, hall_life, residual, upkeep, people = map(_value, facts.values())
+    wacc, it_life, hall_life = map(_value, list(facts.values())[:3])
+    residual, upkeep, people = (_end(fact, end) for fact in list(facts.values())[3:])
     life = own.get("it_life_years", it_life)
     return {
         "wacc_frac": wacc,
@@ -372,15 +391,21 @@ def _unit_price(
     return unit.price_usd[end], unit.is_estimate, unit.basis
 
 
-def _rent(catalog: Catalog, name: str, acquire: str) -> tuple[float, str]:
-    """Median of the known rents on the first plan that has any; NaN where none is known."""
+def _rent(catalog: Catalog, name: str, acquire: str, end: int) -> tuple[float, bool, str]:
+    """Lowest, median or highest of the known rents on the first plan that has any.
+
+    Returns
+    -------
+    rent, NaN where none is known; whether it is paid for used hours only; where it is from
+    """
     for plan in RENT_PLANS[acquire]:
         found = catalog.rent(name, plan)
         if found:
-            usd = median(rent.usd_per_device_hour for rent in found)
+            usd = (min, median, max)[end](rent.usd_per_device_hour for rent in found)
             dates = sorted(rent.as_of for rent in found)
-            return usd, f"rent: median of {len(found)} {plan} prices, {dates[0]} to {dates[-1]}"
-    return np.nan, "rent: none is known"
+            words = f"rent: median of {len(found)} {plan} prices, {dates[0]} to {dates[-1]}"
+            return usd, plan in BY_HOUR, words
+    return np.nan, False, "rent: none is known"
 
 
 def _fitting(catalog: Catalog, kind: str, port_bytes_per_s: float) -> Part:

@@ -58,7 +58,7 @@ class CostingTerms(Columns):
     grid_average_kgco2e_per_kwh, grid_marginal_kgco2e_per_kwh : of the site's grid
     market_kgco2e_per_kwh : of the contract or residual mix; NaN without one
     carbon_usd_per_t : on operational carbon, per tonne
-    utilisation_frac : share of owned hours that runs like this one use; the rest is paid by them
+    utilisation_frac : share of the year's hours at work; runs pay for the rest, at idle power
     embodied_life_years : over which the carbon of making is spread
     facility_kgco2e_per_w : building and plant per provisioned IT W
     wue_onsite_l_per_kwh, wue_offsite_l_per_kwh : water per IT kWh and per meter kWh
@@ -106,10 +106,14 @@ class CostingTerms(Columns):
         return self.acquire_code <= ACQUIRE.index("lease")
 
     @property
+    def is_by_hour(self) -> Masks:
+        """Rent is paid for hours used, idle hours are somebody else's: on demand or spot."""
+        return self.acquire_code >= ACQUIRE.index("on_demand")
+
+    @property
     def paid_frac(self) -> Floats:
         """Share of the paid hours that are used: 1 for rent by the hour."""
-        is_by_hour = self.acquire_code >= ACQUIRE.index("on_demand")
-        return np.where(is_by_hour, 1.0, self.utilisation_frac)
+        return np.where(self.is_by_hour, 1.0, self.utilisation_frac)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ SAME_FRAC = 1e-9
 """Numbers this near are one number: the order of a sum moves them by 1e-12."""
 
 NAMES = ("plan", "site", "acquire", "scenario")
-NOT_METRICS = (*NAMES, "design_key", "status", *AXES)
+NOT_METRICS = (*NAMES, "design_key", "status", "null_reasons", *AXES)
 Pair = tuple[Any, Any]
 Row = tuple[str, ...]
 Front = dict[Row, tuple[Row, dict[str, Any]]]

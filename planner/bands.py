@@ -13,6 +13,7 @@ import numpy as np
 
 import costdata
 from planner.metrics import find_metric, metrics_of
+from simkernel.columns import Masks
 
 TABLE = Path(costdata.__file__).parent / "tables" / "bands.csv"
 
@@ -53,19 +54,28 @@ def is_computed(name: str) -> bool:
     return name == owner or owner == FROM_MEMORY or band_of(owner) is not None
 
 
+AT_A_GIVEN_PRICE = MappingProxyType({"capex_usd": "", "usd": "days", "usd_per_mtoken": "days"})
+"""Whose band is left where the study gives the price of everything: nobody's, or that of the time
+alone, as the bands of these metrics join time and prices."""
+
+
 UNVALIDATED_WIDTH = 1.5
 """Bands of chips whose curves are transferred are so many times as wide, as logarithms: our
 choice, since no published run of such a chip says how wide they are."""
 
 
 def with_bands(
-    kind: str, columns: Mapping[str, Any], given: Container[str] = ()
+    kind: str,
+    columns: Mapping[str, Any],
+    given: Container[str] = (),
+    is_priced: Masks | bool = False,
 ) -> dict[str, Any]:
     """The columns with X_low and X_high beside every predicted metric that has a band.
 
     Parameters
     ----------
     given : metrics that the study pins: they are what they are, without a band
+    is_priced : rows of which the study gives the price of everything bought or rented
     """
     found = dict(columns)
     is_known = np.asarray(found.get("validated", 1)) > 0
@@ -73,12 +83,22 @@ def with_bands(
     for metric in metrics_of(kind):
         band = band_of(metric.name)
         if metric.is_predicted and metric.name in found and band:
-            low, high = (1.0, 1.0) if metric.name in given else band
+            own = _at_price(metric.name, band, is_priced)
+            low, high = (1.0, 1.0) if metric.name in given else own
             value = np.asarray(found[metric.name], float)
             most = 1.0 if metric.name.endswith("_frac") else np.inf
             found[f"{metric.name}_low"] = value * low**width
             found[f"{metric.name}_high"] = np.minimum(value * high**width, most)
     return found | _headroom(found) | _all_carbon(found)
+
+
+def _at_price(name: str, band: tuple[float, float], is_priced: Masks | bool) -> tuple[Any, Any]:
+    """The band of a metric, narrower in rows whose price is given."""
+    if name not in AT_A_GIVEN_PRICE or not np.any(is_priced):
+        return band
+    ends = bands().get(AT_A_GIVEN_PRICE[name], (1.0, 1.0))
+    low, high = (np.where(is_priced, end, own) for end, own in zip(ends, band, strict=True))
+    return low, high
 
 
 def _all_carbon(columns: Mapping[str, Any]) -> dict[str, Any]:

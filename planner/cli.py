@@ -34,6 +34,17 @@ RunName = Annotated[str, typer.Argument(help='a run: its id, number, or "last"',
 PlanName = Annotated[
     str, typer.Argument(help="a plan of the run, or 1 for the first", metavar="PLAN")
 ]
+SiteName = Annotated[
+    str, typer.Option("--site", help="a site of the study; else the plan's own", metavar="SITE")
+]
+ScenarioName = Annotated[
+    str,
+    typer.Option(
+        "--scenario",
+        help='as show prints it, e.g. "rent_usd_per_device_hour = 2.5"; else the plan\'s own',
+        metavar="KEY=VALUE",
+    ),
+]
 Database = Annotated[Path, typer.Option("--db", help="the DuckDB file", metavar="FILE")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")]
 Settings = Annotated[
@@ -114,11 +125,27 @@ def show(
 
 @app.command()
 @exits_by_contract
-def explain(name: RunName, plan: PlanName, db: Database = DATABASE, as_json: Json = False) -> int:
+def explain(
+    name: RunName,
+    plan: PlanName,
+    site: SiteName = "",
+    scenario: ScenarioName = "",
+    against: Annotated[
+        str,
+        typer.Option("--against", help="only what changes over this plan", metavar="PLAN"),
+    ] = "",
+    db: Database = DATABASE,
+    as_json: Json = False,
+) -> int:
     """What a plan is made of, what binds it, and what one change on each axis would do."""
     from planner import commands, tables_text
 
-    shown(commands.explain(db, name, plan), as_json, tables_text.explain_text)
+    if against:
+        document = commands.compare(db, name, plan, against, site, scenario)
+        shown(document, as_json, tables_text.compare_text)
+    else:
+        document = commands.explain(db, name, plan, site, scenario)
+        shown(document, as_json, tables_text.explain_text)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,18 +16,18 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
-from planner.costing import terms_of
+from planner.costing import NULL_REASONS
+from planner.costing_terms import terms_of
 from planner.engine import catalogue_names
-from planner.explain import Explained, explain_plan, nearest_change, one_change, plain
-from planner.hardware_explain import hardware_evaluated, hardware_explained
+from planner.explain import explain_plan, nearest_change, plain
+from planner.hardware_explain import hardware_evaluated
 from planner.kinds import KINDS, prepare
-from planner.plan_keys import plan_key
 from planner.recost import recost as recosted
-from planner.recost import stored_study
 from planner.single import single
+from planner.stored_plan import explained_document, plan_against, stored_plan
 from planner.study import Study, read_study, study_document, tables_named_in
 from planner.study_set import with_settings
-from simkernel.errors import BadStudy, UnknownName
+from simkernel.errors import BadStudy
 
 
 def run(
@@ -121,27 +122,19 @@ def _terms_in_force(path: str, study: Study) -> dict[str, Any]:
     return found
 
 
-def explain(db: Path, name: str, plan: str) -> dict[str, Any]:
-    """One stored plan: ledgers, what binds, one change on each axis, napkin check."""
-    archive = Archive(db)
-    record = archive.run(name)
-    front = archive.front(record.run)
-    wanted = _plan_of(record.run, front, plan)
-    if record.start.kind == "hardware":
-        return {"run": record.run, **hardware_explained(stored_study(record), front, wanted, plan)}
-    site = _site_of(front, plan)
-    settings = [f"costing.site={site}"] if site else []
-    engine = prepare(with_settings(stored_study(record), settings, catalogue_names()))
-    key = plan_key(wanted)
-    if key >= engine.space.key_count:
-        raise UnknownName(
-            f"plan {wanted} is not of run {record.run}; see planner show {record.run}"
-        )
-    return {
-        "run": record.run,
-        **_explained(explain_plan(engine, key)),
-        "one_change": one_change(engine, key),
-    }
+def explain(db: Path, name: str, plan: str, site: str = "", scenario: str = "") -> dict[str, Any]:
+    """One stored plan: ledgers, what binds, one change on each axis, napkin check.
+
+    `site` and `scenario` choose among the rows that the plan has; "" for its row on the front.
+    """
+    return stored_plan(Archive(db), name, plan, site, scenario)
+
+
+def compare(
+    db: Path, name: str, plan: str, against: str, site: str = "", scenario: str = ""
+) -> dict[str, Any]:
+    """One stored plan beside another of the run: every figure and ratio, and how it changes."""
+    return plan_against(Archive(db), name, plan, against, site, scenario)
 
 
 def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -163,7 +156,7 @@ def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:
         "violations": explained.violations,
         "nearest": nearest,
         "taken": {**found.taken, **taken},
-        **_explained(explained),
+        **explained_document(explained),
     }
 
 
@@ -212,40 +205,6 @@ def _budget(text: str | None) -> Any:
     return lambda evaluated, seconds: (seconds if is_time else evaluated) >= amount
 
 
-def _explained(found: Explained) -> dict[str, Any]:
-    return {
-        "plan": found.plan,
-        "axes": found.axes,
-        "metrics": found.metrics,
-        "ledgers": found.ledgers,
-        "binds": found.binds,
-        "traffic": found.traffic,
-        "napkin": found.napkin,
-        "facts_used": found.facts_used,
-        "unverified_facts": found.unverified,
-    }
-
-
-def _plan_of(run: str, front: Mapping[str, Any], plan: str) -> str:
-    """The plan of a name, or of a place on the front, 1 for the first."""
-    if not plan.isdigit():
-        return plan
-    rows = len(front.get("plan", ()))
-    if not 1 <= int(plan) <= rows:
-        raise UnknownName(f"plan {plan} of run {run}: its front has {rows} rows; see planner show")
-    return str(front["plan"][int(plan) - 1])
-
-
-def _site_of(front: Mapping[str, Any], plan: str) -> str:
-    """The site a plan stands at on the front, the first if at several; "" if on none."""
-    if "plan" not in front:
-        return ""
-    if plan.isdigit():
-        return str(front["site"][int(plan) - 1])
-    at = np.flatnonzero(np.asarray(front["plan"]) == plan)
-    return str(front["site"][at[0]]) if len(at) else ""
-
-
 def _counts(record: RunRecord) -> dict[str, Any]:
     summary = record.summary
     if summary is None:
@@ -266,8 +225,10 @@ def _keeps_options(record: RunRecord) -> bool:
 def _lines(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rows of a stored table, one dictionary each; ledgers are for explain."""
     shown = [n for n in table if "[" not in n and n not in ("run", "key", "status")]
-    return [{n: _cell(table[n][i]) for n in shown} for i in range(len(table.get("plan", ())))]
+    return [{n: _cell(n, table[n][i]) for n in shown} for i in range(len(table.get("plan", ())))]
 
 
-def _cell(value: Any) -> Any:
+def _cell(name: str, value: Any) -> Any:
+    if name == NULL_REASONS:
+        return json.loads(value)
     return None if np.ma.is_masked(value) else plain(value)

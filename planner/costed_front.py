@@ -15,21 +15,11 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from planner.bands import given_by, with_bands
-from planner.costing import (
-    NEAREST_ROWS,
-    Costed,
-    Desk,
-    bought_by,
-    cost_at,
-    desk_of,
-    judged,
-    limits_on,
-    objectives_of,
-    price_at_site,
-    worst_excess,
-)
+from planner.costing import Costed, cost_at, judged, limits_on, objectives_of, worst_excess
 from planner.metrics import find_metric
+from planner.nearest import NEAREST_ROWS
 from planner.pareto import nondominated
+from planner.price_desk import Desk, bought_by, desk_of, price_at_site
 from planner.quoted import names_in
 from planner.study import Study
 from simkernel.columns import Codes, Floats
@@ -109,7 +99,9 @@ def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) 
         priced = price_at_site(desk, block, bought, site)
         columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
         rows = (first + bought.plans) * sites + site
-        _add_rows(study, found, rows, with_bands(study.kind, columns, given_by(study.pin)))
+        is_priced = desk.is_priced[bought.chips]
+        columns = with_bands(study.kind, columns, given_by(study.pin), is_priced)
+        _add_rows(study, found, rows, columns)
 
 
 def _add_rows(study: Study, found: _Found, rows: Codes, columns: Mapping[str, Any]) -> None:

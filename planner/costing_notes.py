@@ -1,4 +1,4 @@
-"""What a reader of a costing must know: its money, where prices are from, what is NULL and why.
+"""What a reader of a costing must know: its basis and money, where prices are from, what is NULL.
 
 Sentences only; nothing is computed from them.
 """
@@ -9,19 +9,21 @@ from collections.abc import Mapping
 
 from costdata.catalog import Catalog
 from costdata.quotes import chip_prices
-from planner.costing import Costed, terms_of
+from planner.costing import Costed
+from planner.costing_terms import terms_of
+from planner.kinds import kind_of
 from planner.study import Study
 from planner.study_parts import Costing
 
 
 def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict[str, str]:
-    """Notes by name: "money", "price CHIP", "NULL METRIC".
+    """Notes by name: those of the kind of study, "money", "price CHIP", "NULL METRIC".
 
     Parameters
     ----------
     costed : None where nothing was feasible
     """
-    notes = {"money": _money(study.costing, catalog)}
+    notes = {**kind_of(study).notes(study, catalog), "money": _money(study.costing, catalog)}
     if costed is None:
         return notes
     for chip in costed.chips:
@@ -33,7 +35,7 @@ def price_note(costing: Costing, catalog: Catalog, chip: str) -> str:
     """Where the price and the rent of a chip come from."""
     all_in: Mapping[str, float] = {**costing.all_in_usd_per_device, **costing.all_in_usd_per_unit}
     own, rent = costing.price_usd, costing.rent_usd_per_device_hour
-    (words,) = chip_prices(catalog, chip, costing.acquire, own, rent).notes
+    (words,) = chip_prices(catalog, chip, costing.acquire, own, rent, costing.rent_plan).notes
     told = words.removeprefix(f"{chip}: ")
     return f"price: the study's own, all in; {told.split('; ')[-1]}" if chip in all_in else told
 

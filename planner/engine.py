@@ -17,6 +17,7 @@ from costdata.profiles import SHIPPED, UNFUSED
 from costdata.support import KERNELS
 from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
+from planner.null_objectives import null_faults
 from planner.purchase import Shelf, shelf_of
 from planner.rules import ChipSizes, model_counts
 from planner.space import Space, make_space
@@ -178,7 +179,7 @@ def catalogue_names(catalog: Catalog | None = None) -> Names:
 
 
 def refuse_unknown_metrics(study: Study) -> None:
-    """Every limit and objective that this version does not compute, in one error.
+    """Every limit and objective that this version does not compute, or no plan has, in one error.
 
     Raises
     ------
@@ -192,6 +193,7 @@ def refuse_unknown_metrics(study: Study) -> None:
         for name, place in wanted
         if not is_computed(name)
     ]
+    faults = faults or null_faults(study)
     if faults:
         raise BadStudy(*faults)
 
@@ -206,11 +208,11 @@ def _refuse_two_profiles(study: Study) -> None:
         )
 
 
-def training_notes(engine: Engine) -> dict[str, str]:
+def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know that no figure shows."""
     notes = {}
     rates = ("scaleup_gbytes_per_s", "scaleout_gbytes_per_s", "scaleup_topology")
-    others = [name for name in rates if engine.study.axes[name] != (CATALOGUE,)]
+    others = [name for name in rates if study.axes[name] != (CATALOGUE,)]
     if others:
         notes["not_priced"] = (
             f"{', '.join(others)}: what if; price, watts and carbon of chips and network stay "

@@ -316,8 +316,8 @@ def _bought(engine: Engine, plans: TrainingPlans, step: Step, accelerator: str) 
         used_per_domain=step.used_per_domain,
         oversubscription=plans.oversubscription,
     )
-    bill, power = bill_of(shelf, rows), engine.chip(accelerator).power
-    rest_w = np.full(len(plans), float(power.idle_w[0] + power.host_idle_w[0]))
+    bill = bill_of(shelf, rows)
+    rest_w = np.full(len(plans), float(shelf.rest_w[0]))
     metrics = {
         "devices": plans.devices * 1.0,
         "stranded_devices": bill.stranded_devices,

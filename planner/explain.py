@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
+from costdata.nulls import Nulls, reasons_of_row
 from costdata.tco import HOURS_PER_YEAR
 from planner.axes import DEFAULT_SCHEDULE
-from planner.costing import Costed, cost_plans, is_costed, terms_of
+from planner.costing import Costed, cost_plans, is_costed
+from planner.costing_terms import terms_of
 from planner.engine import Engine
 from planner.evaluate import Evaluated, evaluate
 from planner.facts_used import facts_used
@@ -45,6 +47,7 @@ class Explained:
         one site: the first that breaks no limit, else the one that breaks them least
     violations : limit, have, need, unit of each limit it breaks
     ledgers : ledger name to {"unit", "terms", "total"}, one plan at its first site
+    null_reasons : metric to why it is None
     binds : the sentence that says what takes most time, memory, watts, money
     traffic : bytes per device and step inside and outside the scale-up domain
     napkin : name to {"napkin", "plan", "how"}
@@ -54,6 +57,7 @@ class Explained:
     plan: str
     axes: dict[str, Any]
     metrics: dict[str, Any]
+    null_reasons: dict[str, str]
     violations: list[dict[str, Any]]
     ledgers: dict[str, dict[str, Any]]
     binds: dict[str, str]
@@ -96,6 +100,7 @@ def explain_plan(engine: Engine, key: int) -> Explained:
         plan=plan_name(key),
         axes=_axes(engine, plans, 0),
         metrics=metrics,
+        null_reasons={} if costed is None else null_reasons(metrics, costed.nulls, at),
         violations=violations(engine, found, costed),
         ledgers=ledgers,
         binds={name: shown_term(ledger) for name, ledger in ledgers.items()},
@@ -227,6 +232,13 @@ def plain(value: Any) -> Any:
     """A NumPy value as Python's own; what is not a number becomes None."""
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def null_reasons(metrics: Mapping[str, Any], nulls: Nulls, row: int) -> dict[str, str]:
+    """Why metrics of one row are None; the ends of a band for the reason of their middle."""
+    known = reasons_of_row(nulls, row)
+    names = {n: n.removesuffix("_low").removesuffix("_high") for n in metrics}
+    return {n: known[own] for n, own in names.items() if metrics[n] is None and own in known}
 
 
 def shown_ledger(ledger: Ledger, row: int) -> dict[str, Any]:
@@ -418,12 +430,12 @@ def _napkin(
         lines["energy_usd"] = {
             "napkin": kwh * float(terms.usd_per_kwh[site]),
             "plan": energy,
-            "how": "kW x hours x PUE x price",
+            "how": "kW x hours x PUE x price, hours at work alone",
         }
         usd_year = float(np.asarray(costed.ledgers["usd_per_year"].total)[at])
         lines["usd"] = {
-            "napkin": usd_year * hours / HOURS_PER_YEAR,
+            "napkin": usd_year * hours / HOURS_PER_YEAR / float(terms.utilisation_frac[site]),
             "plan": float(np.asarray(costed.columns["usd"])[at]),
-            "how": "yearly cost x hours / 8,760",
+            "how": "yearly cost x hours / 8,760 / share of hours in use",
         }
     return lines

@@ -11,20 +11,22 @@ import numpy as np
 
 import costdata
 from costdata.catalog import Catalog
+from planner.facts_given import chip_facts, planning_facts, site_facts
 from planner.study import Study
 
 
 def facts_used(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Facts of every chip and site among the plans, and the planning figures, by full name.
 
-    Plans that are not costed stand at all sites of the study.
+    Those that the study replaces by its own figures are not among them. Plans that are not costed
+    stand at all sites of the study.
     """
-    found: dict[str, Any] = dict(catalog.planning_facts())
+    found: dict[str, Any] = dict(planning_facts(study, catalog))
     for chip in np.unique(np.asarray(columns.get("accelerator", []), dtype=str)):
-        for name, fact in catalog.facts_for(str(chip)).items():
+        for name, fact in chip_facts(study, catalog, str(chip)).items():
             found[f"{chip}.{name}"] = fact
     for site in np.unique(np.asarray(columns.get("site", study.costing.site), dtype=str)):
-        for name, fact in catalog.facts_for_site(str(site)).items():
+        for name, fact in site_facts(study, catalog, str(site)).items():
             found[f"{site}.{name}"] = fact
     return found
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,15 +18,22 @@ import numpy as np
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.network_build import TIERS_MOST
+from costdata.nulls import one_below_the_other
 from planner.archive_columns import ledger_columns
-from planner.costing import Costed, front_of, is_costed, terms_of, unverified
+from planner.costing import Costed, front_of, is_costed
+from planner.costing_terms import terms_of
 from planner.evaluate import Limit
+from planner.hardware_bands import BANDED
 from planner.hardware_figures import figures, stock_of
 from planner.hardware_fit import binding, check_open_count, more, most_steps
-from planner.hardware_price import BANDED, Case, Priced, case_of, has_price, priced
+from planner.hardware_nulls import hardware_nulls
+from planner.hardware_price import Case, Priced, case_of, has_price, priced
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
 from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
+from planner.null_objectives import UNKNOWN_OBJECTIVE, is_known_of, null_faults
+from planner.places import scenario_studies, scenario_words
+from planner.price_desk import unverified
 from planner.quoted import names_in
 from planner.search.sweep import BillResult
 from planner.study import Study
@@ -109,14 +115,14 @@ def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
 
     Raises
     ------
-    MissingFact, BadStudy : as `costing.terms_of`
+    MissingFact, BadStudy : as `costing_terms.terms_of`
     """
     return _stacked([_costed(one, catalog, plans) for one in scenario_studies(study)])
 
 
-def notes(engine: HardwareEngine) -> dict[str, str]:
+def notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know."""
-    return {"basis": BASIS, "not_included": NOT_INCLUDED}
+    return {"basis": BASIS, "period": _period(study, catalog), "not_included": NOT_INCLUDED}
 
 
 def is_computed(name: str) -> bool:
@@ -127,7 +133,7 @@ def is_computed(name: str) -> bool:
 
 
 def refuse_unknown_metrics(study: Study) -> None:
-    """Limits and objectives that mean nothing without a workload.
+    """Limits and objectives that mean nothing without a workload, or are NULL whatever the option.
 
     Raises
     ------
@@ -141,29 +147,9 @@ def refuse_unknown_metrics(study: Study) -> None:
         for name, place in wanted
         if not is_computed(name)
     ]
+    faults = faults or null_faults(study)
     if faults:
         raise BadStudy(*faults)
-
-
-def scenario_studies(study: Study) -> list[Study]:
-    """One study per combination of scenarios, each with its figures in its own tables."""
-    found = []
-    for values in product(*study.scenarios.values()):
-        chosen = dict(zip(study.scenarios, values, strict=True))
-        own: dict[str, Any] = {
-            k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("costing.")
-        }
-        limits = {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("limits.")}
-        fixed = MappingProxyType({key: (value,) for key, value in chosen.items()})
-        found.append(
-            replace(
-                study,
-                costing=replace(study.costing, **own),
-                limits=MappingProxyType({**study.limits, **limits}),
-                scenarios=fixed,
-            )
-        )
-    return found
 
 
 def is_open(study: Study) -> bool:
@@ -185,12 +171,9 @@ def case_at_sites(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> C
     for key, (value,) in study.scenarios.items():
         rows[key.replace(".", "_")] = np.full(len(site_rows), value)
     if study.scenarios:
-        words = ", ".join(
-            f"{key.partition('.')[2]} = {value:,.10g}" for key, (value,) in study.scenarios.items()
-        )
-        rows["scenario"] = np.full(len(site_rows), words, dtype=object)
+        rows["scenario"] = np.full(len(site_rows), scenario_words(study), dtype=object)
     stock = stock_of(study, catalog, names_in(plans))
-    case = case_of(stock, rows, terms_of(study.costing, catalog).take(site_rows))
+    case = case_of(stock, rows, site_rows)
     return case.take(has_price(case))
 
 
@@ -202,14 +185,14 @@ def answered(case: Case) -> tuple[Priced, Floats]:
     given = np.asarray(case.rows["devices"], float)
     steps = most_steps(case) if is_open(case.study) else given / case.step
     devices = np.maximum(steps, 1.0) * case.step if is_open(case.study) else given
-    found = priced(case, devices)
+    found = priced(case, devices, with_bands=True)
     columns = found.columns
     columns["binding"] = np.array(binding(case, devices), dtype=object)
     columns["repaid"] = np.array(repaid(columns, case.terms), dtype=object)
     if is_open(case.study):
         columns |= more(case, steps)
-    columns["unverified_facts"] = unverified(case.stock.catalog, columns)
-    return found, steps
+    columns["unverified_facts"] = unverified(case.study, case.stock.catalog, columns)
+    return replace(found, nulls=hardware_nulls(case, found)), steps
 
 
 def _costed(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
@@ -222,14 +205,11 @@ def _costed(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
         if is_costed_here(study, name):
             rejected[name] = int(is_broken.sum())
     is_allowed = np.asarray(~over.any(axis=0))
+    is_known = is_known_of(study, found.columns)
+    rejected[UNKNOWN_OBJECTIVE] = int((is_allowed & ~is_known).sum())
     front = front_of(study, found.columns, is_allowed)
-    reasons = {
-        name: why
-        for name, why in found.reasons.items()
-        if np.isnan(np.asarray(found.columns.get(name, 0.0), float)).any()
-    }
     sold = tuple(names_in(case.rows)) if len(case.step) else ()
-    return Costed(found.columns, found.ledgers, front, found.limits, rejected, reasons, sold)
+    return Costed(found.columns, found.ledgers, front, found.limits, rejected, found.nulls, sold)
 
 
 def is_costed_here(study: Study, name: str) -> bool:
@@ -310,7 +290,7 @@ def _stacked(parts: list[Costed]) -> Costed:
         np.concatenate([p.is_front for p in parts]),
         {n: _limit([p.limits[n] for p in parts]) for n in parts[0].limits},
         rejected,
-        {name: why for part in parts for name, why in part.reasons.items()},
+        one_below_the_other([(part.nulls, len(part.is_front)) for part in parts]),
         parts[0].chips,
     )
 
@@ -332,6 +312,17 @@ def _limit(limits: list[Limit]) -> Limit:
     have = np.concatenate([limit.have for limit in limits])
     need = np.concatenate([limit.need for limit in limits])
     return Limit(have, need, limits[0].unit, limits[0].at_least)
+
+
+def _period(study: Study, catalog: Catalog) -> str:
+    """What sums, and the limits on them, are over: the life that the costing takes."""
+    lives = [terms_of(s.costing, catalog).it_life_years for s in scenario_studies(study)]
+    years = " or ".join(f"{life:g}" for life in np.unique(np.concatenate(lives)))
+    by_row = ", by row" if " or " in years else ""
+    return (
+        "usd, kgco2e, facility_mwh and water_l, and limits on them, are of the whole life of the "
+        f"hardware, {years} years{by_row}; usd_per_year is of one year"
+    )
 
 
 def _scenario_limits(study: Study) -> list[str]:

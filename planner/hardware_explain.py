@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from costdata.tco import HOURS_PER_YEAR
 from planner.axes import ALL
 from planner.costing_notes import costing_notes
-from planner.explain import plain, shown_facts, shown_ledger, shown_term
+from planner.explain import null_reasons, plain, shown_facts, shown_ledger, shown_term
 from planner.hardware import (
     OF_AN_OPTION,
     HardwareEngine,
@@ -24,11 +23,11 @@ from planner.hardware import (
     notes,
     physical_rows,
     prepare,
-    scenario_studies,
 )
 from planner.hardware_fit import grows, most_steps
 from planner.hardware_price import Case, Priced
 from planner.hardware_space import RULES
+from planner.places import study_at
 from planner.plan_keys import plan_key, plan_name
 from planner.study import Study
 from simkernel.columns import Floats
@@ -49,46 +48,32 @@ def hardware_evaluated(study: Study) -> dict[str, Any]:
         )
     taken = {name: levels[0] for name, levels in study.axes.items() if len(levels) > 1}
     taken |= {key: values[0] for key, values in study.scenarios.items() if len(values) > 1}
-    engine = prepare(_first_scenario(study))
+    engine = prepare(study_at(study, "", ""))
     key = _first_key(engine)
     if "supernode_devices" in taken:
         taken["supernode_devices"] = engine.space.levels_of(key)["supernode_devices"]
     return _document(engine, key, taken)
 
 
-def hardware_explained(
-    study: Study, front: Mapping[str, Any], plan: str, given: str
-) -> dict[str, Any]:
-    """The document of `explain` for a plan of a stored front, at its site and in its scenario.
+def hardware_explained(study: Study, plan: str, *, with_changes: bool = True) -> dict[str, Any]:
+    """The document of `explain` for a plan of a study in one scenario.
 
     Parameters
     ----------
-    front : columns of the stored front
-    plan : the plan's name
-    given : that name, or a place on the front, 1 for the first
+    plan : its name
+    with_changes : what one change on each axis would do, too
 
     Raises
     ------
     UnknownName : no such plan
     """
-    plans = [str(name) for name in front.get("plan", ())]
-    row = int(given) - 1 if given.isdigit() else plans.index(plan) if plan in plans else None
     key = plan_key(plan)
-    if row is not None:
-        own = {n: (float(front[n.replace(".", "_")][row]),) for n in study.scenarios}
-        costing = replace(study.costing, site=(str(front["site"][row]),))
-        study = replace(study, costing=costing, scenarios=MappingProxyType(own))
-    engine = prepare(_first_scenario(study))
+    engine = prepare(study)
     if key >= engine.space.enumerated:
         raise UnknownName(f"plan {plan} is not of this run; see planner show")
     document = _document(engine, key, {})
-    found = {k: v for k, v in document.items() if k not in ("feasible", "violations", "taken")}
-    return {**found, "one_change": list(_changes(engine, key))}
-
-
-def _first_scenario(study: Study) -> Study:
-    """The study in its first scenario, whose figures stand in its own tables."""
-    return scenario_studies(study)[0]
+    found = {k: v for k, v in document.items() if k not in ("feasible", "taken")}
+    return {**found, "one_change": list(_changes(engine, key))} if with_changes else found
 
 
 def _first_key(engine: HardwareEngine) -> int:
@@ -121,6 +106,7 @@ def _document(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> dict[s
     case, found, _, at = answer
     violations = _violations(found, at)
     ledgers = {name: shown_ledger(ledger, at) for name, ledger in found.ledgers.items()}
+    metrics = _metrics(engine, found, at)
     facts = shown_facts(engine.study, engine.catalog, _row(found.columns, at))
     if len(engine.study.costing.site) > 1:
         taken = {**taken, "site": str(found.columns["site"][at])}
@@ -131,12 +117,13 @@ def _document(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> dict[s
         "taken": taken,
         "plan": plan_name(key),
         "axes": _axes(engine, key, found, at),
-        "metrics": _metrics(engine, found, at),
+        "metrics": metrics,
+        "null_reasons": null_reasons(metrics, found.nulls, at),
         "ledgers": ledgers,
         "binds": {name: shown_term(ledger) for name, ledger in ledgers.items()},
         "traffic": {},
         "napkin": _napkin(case, found, at),
-        "notes": {**notes(engine), **costing_notes(engine.study, engine.catalog, None)},
+        "notes": costing_notes(engine.study, engine.catalog, None),
         "facts_used": facts,
         "unverified_facts": [name for name, fact in facts.items() if not fact["verified"]],
     }
@@ -153,11 +140,12 @@ def _without_price(engine: HardwareEngine, key: int, taken: dict[str, Any]) -> d
         "plan": plan_name(key),
         "axes": dict(engine.space.levels_of(key)),
         "metrics": {},
+        "null_reasons": {},
         "ledgers": {},
         "binds": {},
         "traffic": {},
         "napkin": {},
-        "notes": notes(engine),
+        "notes": notes(engine.study, engine.catalog),
         "facts_used": {},
         "unverified_facts": [],
     }
@@ -292,9 +280,10 @@ def _napkin(case: Case, found: Priced, at: int) -> dict[str, dict[str, Any]]:
     """Hand arithmetic beside the option's figures."""
     c = {name: column[at] for name, column in found.columns.items()}
     units = float(c["purchase_units"])
-    energy = float(np.asarray(found.ledgers["usd_per_year"].terms["energy"])[at])
+    year = found.ledgers["usd_per_year"].terms
+    energy = sum(float(np.asarray(year[name])[at]) for name in ("energy", "idle_energy"))
     price, pue = float(case.terms.usd_per_kwh[at]), float(case.terms.pue[at])
-    lines = {
+    lines: dict[str, dict[str, Any]] = {
         "peak_flop_per_s": {
             "napkin": float(c["devices"]) * _peak(case, at),
             "plan": float(c["peak_flop_per_s"]),

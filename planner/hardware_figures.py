@@ -16,28 +16,35 @@ from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
+from costdata.quotes import HIGH, LOW, TYPICAL
 from planner.purchase import Rows, rest_watts
 from planner.quoted import Quotes, quotes_of
 from planner.study import Study
-from simkernel.columns import Floats
+from simkernel.columns import Floats, Masks
 from simkernel.hardware import PRECISIONS, Chips
 from simkernel.ledger import Ledger
 from simkernel.power_cap import capped_clock_frac
 
 FLOP_PER_S_PER_PFLOP_PER_S = 1e15  # SI brochure, table 7
 
+OF_SERVERS = ("devices", "stranded", "hosts")
+"""Terms of IT power that fall when there is no work."""
+
 
 @dataclass(frozen=True)
 class Stock:
     """Chips of a study with everything sold around them, looked up once.
 
-    No spares are bought: what stands by is for a workload to say.
+    No spares are bought: what stands by is for a workload to say. `low` and `high` are the quotes
+    at the ends of their bands.
     """
 
     study: Study
     catalog: Catalog
     chips: Chips
     quotes: Quotes
+    low: Quotes
+    high: Quotes
 
     def pinned(self, name: str) -> Floats:
         """A pin of each chip: its own, else the one for all; (k,), NaN where there is none."""
@@ -48,10 +55,14 @@ class Stock:
 
 @dataclass(frozen=True)
 class Figures:
-    """Rows of hardware before any price: metrics (m,), what is bought and what it draws."""
+    """Rows of hardware before any price: metrics (m,), what is bought and what it draws.
+
+    `it_idle_w` is with everything on and no work.
+    """
 
     metrics: dict[str, Floats]
     it_peak: Ledger
+    it_idle_w: Floats
     bill: HardwareBill
     prices: Prices
     made: EmbodiedFactors
@@ -59,10 +70,14 @@ class Figures:
 
 def stock_of(study: Study, catalog: Catalog, names: list[str]) -> Stock:
     """Chips by catalogue name on the terms of a study."""
-    quotes = quotes_of(study.costing, catalog, names)
+    low, quotes, high = (_quotes(study, catalog, names, end) for end in (LOW, TYPICAL, HIGH))
+    return Stock(study, catalog, catalog.chips(names), quotes, low, high)
+
+
+def _quotes(study: Study, catalog: Catalog, names: list[str], end: int) -> Quotes:
+    quotes = quotes_of(study.costing, catalog, names, end)
     support = replace(quotes.shelf.support, repair_hours=0.0)
-    quotes = replace(quotes, shelf=replace(quotes.shelf, support=support))
-    return Stock(study, catalog, catalog.chips(names), quotes)
+    return replace(quotes, shelf=replace(quotes.shelf, support=support))
 
 
 def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
@@ -83,6 +98,7 @@ def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
     codes = np.array([PRECISIONS.index(str(name)) for name in rows["precision"]], np.int64)
     peak = stock.chips.peak_flop_per_s[bought.accelerator, codes] * devices * performance
     it_peak_w = np.asarray(it_peak.total)
+    it_mean_w = it_peak_w * load_frac
     metrics = {
         "devices": devices,
         "stranded_devices": bill.stranded_devices,
@@ -93,12 +109,33 @@ def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
         "peak_flop_per_s": peak,
         "device_mean_w": device_w * load_frac,
         "device_peak_w": device_w,
-        "it_mean_w": it_peak_w * load_frac,
+        "it_mean_w": it_mean_w,
         "it_peak_w": it_peak_w,
         "provisioned_w": np.asarray(provisioned_w(it_peak_w, headroom_frac)),
         "it_peak_w_per_pflop_per_s": it_peak_w / peak * FLOP_PER_S_PER_PFLOP_PER_S,
     }
-    return Figures(metrics, it_peak, bill, prices, made)
+    it_idle_w = np.minimum(_it_idle_w(stock, bought, bill, it_peak), it_mean_w)
+    return Figures(metrics, it_peak, it_idle_w, bill, prices, made)
+
+
+def quoted_at(
+    stock: Stock, quotes: Quotes, rows: Mapping[str, Any], devices: Floats
+) -> tuple[Prices, EmbodiedFactors]:
+    """Prices and carbon of making of rows on quotes of the stock; (m,)."""
+    _, prices, made = quotes.of(_rows(stock, rows, devices))
+    return prices, made
+
+
+def is_given_w(stock: Stock, rows: Mapping[str, Any], bill: HardwareBill) -> Masks:
+    """Rows whose IT power rests on what the study pins alone; (m,)."""
+    pin = stock.study.pin
+    names = stock.quotes.shelf.names
+    code = np.array([names.index(str(n)) for n in rows["accelerator"]], np.int64)
+    whole, other = (~np.isnan(stock.pinned(n)[code]) for n in ("unit_w", "unit_other_w"))
+    is_uncapped = np.asarray(rows["power_cap_frac"], float) == 1.0
+    is_server = (whole & ~other & is_uncapped) | ((whole | other) & ("device_peak_w" in pin))
+    is_whole = bill.stranded_devices == 0  # what is stranded draws the catalogue's idle watts
+    return np.asarray(is_server & is_whole & ("network_overhead_frac" in pin))
 
 
 def _rows(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Rows:
@@ -161,6 +198,21 @@ def _it_w(stock: Stock, bought: Rows, bill: HardwareBill, device_w: Floats) -> L
     around = it_w(bill, watts, 0.0).terms
     parts = {name: around[name] for name in ("switches", "links", "storage", "head_nodes")}
     return Ledger("it_w", "W", {**servers, **parts})
+
+
+def _it_idle_w(stock: Stock, bought: Rows, bill: HardwareBill, it_peak: Ledger) -> Floats:
+    """IT power with everything on and no work; (m,) [W].
+
+    Notes
+    -----
+    Idle watts of chip and host are the catalogue's, the host's never above what the study pins
+    for a server without its devices; network and storage draw what they draw at full load.
+    """
+    power = stock.chips.take(bought.accelerator).power
+    held = bill.purchase_units * bill.devices_per_unit
+    around = sum(w for name, w in it_peak.terms.items() if name not in OF_SERVERS)
+    host_w = np.minimum(power.host_idle_w * held, it_peak.terms["hosts"])
+    return np.asarray(power.idle_w * held + host_w + around)
 
 
 def _unit_other_w(stock: Stock, bought: Rows, bill: HardwareBill) -> Floats:

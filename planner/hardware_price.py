@@ -13,30 +13,32 @@ from typing import Any
 import numpy as np
 
 from costdata import tco
-from costdata.bill import PlanRun, missing_price, plan_costs
+from costdata.bill import PlanRun, missing_price
 from costdata.network_build import TIERS_MOST
-from costdata.terms import CostingTerms, YearlyShares, yearly_shares
-from planner.bands import band_of
+from costdata.nulls import Nulls
+from costdata.quotes import HIGH, LOW, TYPICAL
+from costdata.terms import CostingTerms
+from planner.bands import bands as factors_of
 from planner.costing import limits_on
+from planner.costing_terms import terms_of
 from planner.evaluate import Limit
-from planner.hardware_figures import FLOP_PER_S_PER_PFLOP_PER_S, Stock, figures
-from planner.hardware_worth import REASONS, worth
+from planner.hardware_bands import Inputs, bands
+from planner.hardware_figures import (
+    FLOP_PER_S_PER_PFLOP_PER_S,
+    Figures,
+    Stock,
+    figures,
+    is_given_w,
+    quoted_at,
+)
+from planner.hardware_worth import worth
 from planner.study import Study
+from planner.study_parts import Costing
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.ledger import Ledger
 
 ROUNDING = 1e-9
 """Share of a limit by which the order of a sum may pass it: a budget of whole units is met."""
-
-BANDED = {
-    "device_mean_w": "device_mean_w", "device_peak_w": "device_peak_w",
-    "it_mean_w": "it_mean_w", "it_peak_w": "it_peak_w", "provisioned_w": "it_peak_w",
-    "facility_mean_w": "facility_mean_w", "facility_peak_w": "facility_peak_w",
-    "peak_facility_mw": "facility_peak_w", "facility_mwh": "facility_mean_w",
-    "capex_usd": "capex_usd", "usd_per_year": "usd_per_year", "usd": "usd_per_year",
-    "usd_per_device_hour": "usd_per_device_hour",
-}  # fmt: skip
-"""Metrics with a band, and whose band it is: over a life of given years no time is predicted."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,15 @@ class Case:
     stock : chips on the study's terms
     rows : axes of each row by value
     step : devices that one more unit puts to work
-    terms, shares : of each row's site
+    terms : of each row's site; `low` and `high` at the ends of their bands
     """
 
     stock: Stock
     rows: Mapping[str, Any]
     step: Floats
     terms: CostingTerms
-    shares: YearlyShares
+    low: CostingTerms
+    high: CostingTerms
 
     @property
     def study(self) -> Study:
@@ -69,8 +72,7 @@ class Case:
             self.stock,
             {name: np.asarray(column)[picked] for name, column in self.rows.items()},
             self.step[picked],
-            self.terms.take(picked),
-            self.shares.take(picked),
+            *(terms.take(picked) for terms in (self.terms, self.low, self.high)),
         )
 
     def limited(self, **bounds: float) -> Case:
@@ -83,13 +85,13 @@ class Case:
 class Priced:
     """Every figure of the rows of a case with some devices: columns, ledgers, limits, (m,).
 
-    `reasons` says why a column is NULL where it is.
+    `nulls` says why a column of the bill is NULL where it is.
     """
 
     columns: dict[str, Any]
     ledgers: dict[str, Ledger]
     limits: dict[str, Limit]
-    reasons: dict[str, str]
+    nulls: Nulls
 
     @property
     def excess(self) -> Floats:
@@ -99,10 +101,14 @@ class Priced:
         return np.where(np.abs(found) <= ROUNDING, 0.0, found)
 
 
-def case_of(stock: Stock, rows: Mapping[str, Any], terms: CostingTerms) -> Case:
-    """Rows with the terms of their sites (m,)."""
+def case_of(stock: Stock, rows: Mapping[str, Any], site_rows: Codes) -> Case:
+    """Rows with the terms of their sites, by place among the study's sites (m,)."""
     step = np.asarray(rows["step_devices"], float)
-    return Case(stock, rows, step, terms, yearly_shares(terms))
+    costing, catalog = stock.study.costing, stock.catalog
+    low, terms, high = (
+        terms_of(costing, catalog, end).take(site_rows) for end in (LOW, TYPICAL, HIGH)
+    )
+    return Case(stock, rows, step, terms, low, high)
 
 
 def has_price(case: Case) -> Masks:
@@ -112,33 +118,97 @@ def has_price(case: Case) -> Masks:
     return ~np.any(np.stack(list(lacking.values())), axis=0)
 
 
-def priced(case: Case, devices: Floats) -> Priced:
-    """Rows with a number of devices each (m,), from watts to worth."""
+def priced(case: Case, devices: Floats, *, with_bands: bool = False) -> Priced:
+    """Rows with a number of devices each (m,), from watts to worth.
+
+    `with_bands` where they are wanted; where a limit of the study is on one they are always made.
+    """
     found, study, terms = figures(case.stock, case.rows, devices), case.study, case.terms
-    metrics = found.metrics
-    run = PlanRun(
-        it_mean_w=metrics["it_mean_w"],
-        it_peak_w=metrics["it_peak_w"],
-        hours=terms.it_life_years * tco.HOURS_PER_YEAR * terms.paid_frac,
-        tokens=np.full(len(devices), np.nan),
-    )
-    costs = plan_costs(
-        found.bill, run, found.prices, found.made, terms, case.shares, study.costing.carbon
-    )
+    metrics, inputs = found.metrics, _inputs(case, found)
+    costs = inputs.costs()
     columns: dict[str, Any] = {**case.rows, **metrics, **costs.columns}
     columns |= worth(found.bill, costs, found.prices, terms)
     columns["usd_per_pflop_per_s"] = (
         costs.columns["capex_usd"] / metrics["peak_flop_per_s"] * FLOP_PER_S_PER_PFLOP_PER_S
     )
     columns |= _leftovers(study, columns, terms.pue)
-    columns |= _bands(case, columns)
+    if with_bands or any(name.endswith(("_low", "_high")) for name in study.limits):
+        columns |= _device_bands(study, metrics)
+        columns |= bands(inputs, *_ends(case, devices, found, inputs))
     for name in ("tokens", "usd_per_mtoken", "kgco2e_per_mtoken", "rent_usd"):
         columns.pop(name, None)
     ledgers = {ledger.name: ledger for ledger in (found.it_peak, *costs.ledgers())}
     limits = limits_on(study, columns)
     most = np.full(len(devices), float(TIERS_MOST))
     limits["fabric_tiers"] = Limit(metrics["fabric_tiers"], most, "layers")
-    return Priced(columns, ledgers, limits, {**costs.reasons, **REASONS})
+    return Priced(columns, ledgers, limits, costs.nulls)
+
+
+def _inputs(case: Case, found: Figures) -> Inputs:
+    """What money follows from: the hardware is at work for the use of its life."""
+    hours = case.terms.it_life_years * tco.HOURS_PER_YEAR * case.terms.utilisation_frac
+    run = PlanRun(
+        it_mean_w=found.metrics["it_mean_w"],
+        it_peak_w=found.metrics["it_peak_w"],
+        it_idle_w=found.it_idle_w,
+        hours=hours,
+        tokens=np.full(len(hours), np.nan),
+    )
+    return Inputs(found.bill, run, found.prices, found.made, case.terms, case.study.costing.carbon)
+
+
+def _ends(case: Case, devices: Floats, found: Figures, inputs: Inputs) -> tuple[Inputs, Inputs]:
+    """The rows with every input at its low, and at its high end."""
+    stock, is_given = case.stock, is_given_w(case.stock, case.rows, found.bill)
+    ends = []
+    for place, quotes, terms in ((0, stock.low, case.low), (1, stock.high, case.high)):
+        prices, made = quoted_at(stock, quotes, case.rows, devices)
+        run = replace(
+            inputs.run,
+            it_mean_w=_moved(inputs.run.it_mean_w, "it_mean_w", place, is_given),
+            it_peak_w=_moved(inputs.run.it_peak_w, "it_peak_w", place, is_given),
+            it_idle_w=_moved(inputs.run.it_idle_w, "it_idle_w", place, False),
+        )
+        terms = _terms_at(case.study.costing, terms, place)
+        ends.append(replace(inputs, run=run, prices=prices, made=made, terms=terms))
+    return ends[0], ends[1]
+
+
+def _moved(value: Floats, quantity: str, place: int, is_given: Masks | bool) -> Floats:
+    """A figure at the end of the band of a quantity; itself where it is given."""
+    return np.asarray(value * np.where(is_given, 1.0, factors_of()[quantity][place]))
+
+
+def _terms_at(costing: Costing, terms: CostingTerms, place: int) -> CostingTerms:
+    """Terms with grid and water, which have no bands of their own, at an end of their table's."""
+    own = {
+        "grid_average_kgco2e_per_kwh": costing.carbon != "location_marginal",
+        "grid_marginal_kgco2e_per_kwh": costing.carbon == "location_marginal",
+    }
+    factors = {
+        name: _moved(
+            getattr(terms, name),
+            "grid_kgco2e_per_kwh",
+            place,
+            is_own and costing.grid_kgco2e_per_kwh is not None,
+        )
+        for name, is_own in own.items()
+    }
+    water = {
+        name: _moved(getattr(terms, name), "wue_l_per_kwh", place, False)
+        for name in ("wue_onsite_l_per_kwh", "wue_offsite_l_per_kwh")
+    }
+    return replace(terms, **factors, **water)
+
+
+def _device_bands(study: Study, metrics: Mapping[str, Floats]) -> dict[str, Floats]:
+    """X_low and X_high of the watts of a device, which are X where the study gives them."""
+    is_given = "device_peak_w" in study.pin
+    return {
+        f"{name}_{end}": _moved(metrics[name], name, place, is_given)
+        for name in ("device_mean_w", "device_peak_w")
+        for place, end in enumerate(("low", "high"))
+    }
 
 
 AT_THE_METER = {"peak_facility_mw": 1e6, "facility_peak_w": 1.0}
@@ -165,25 +235,3 @@ def _leftovers(study: Study, columns: Mapping[str, Any], pue: Floats) -> dict[st
         "stranded_mw": stranded_w / 1e6,
         "stranded_usd": money - columns["capex_usd"],
     }
-
-
-def _bands(case: Case, columns: Mapping[str, Any]) -> dict[str, Floats]:
-    """X_low and X_high of what is predicted; both are X where the study gives the figure."""
-    names = case.stock.quotes.shelf.names
-    code = np.array([names.index(str(n)) for n in case.rows["accelerator"]], np.int64)
-    is_given_usd = case.stock.quotes.is_all_in[code]
-    own_w = [case.stock.pinned(name)[code] for name in ("unit_w", "unit_other_w")]
-    is_given_w = ~np.all(np.isnan(own_w), axis=0)
-    is_given_w &= "network_overhead_frac" in case.study.pin
-    found: dict[str, Floats] = {}
-    for name, owner in BANDED.items():
-        band = band_of(owner)
-        if band is None:
-            continue
-        is_given = (
-            is_given_usd if name == "capex_usd" else is_given_w & name.endswith(("_w", "_mw"))
-        )
-        for end, factor in zip(("low", "high"), band, strict=True):
-            value = np.asarray(columns[name], float)
-            found[f"{name}_{end}"] = value * np.where(is_given, 1.0, factor)
-    return found

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from costdata import tco
-from costdata.bill import CAPITAL, PlanCosts, Prices
+from costdata.bill import PlanCosts, Prices
 from costdata.hardware_bill import HardwareBill
+from costdata.own_or_rent import CAPITAL
 from costdata.terms import CostingTerms, yearly_shares
 from simkernel.columns import Floats
 
@@ -22,20 +23,15 @@ NOT_INCLUDED = (
 """What no figure of a hardware study holds."""
 
 BASIS = (
-    "npv_usd, own_npv_usd, rent_npv_usd, usd_per_device_hour and payback_discounted_months are "
-    "discounted at wacc_frac; payback_months and usd_per_device_hour_undiscounted are not"
+    "npv_usd, own_npv_usd, rent_npv_usd, usd_per_device_hour, breakeven_utilisation_frac, "
+    "npv_zero_utilisation_frac and payback_discounted_months are discounted at wacc_frac; "
+    "payback_months and usd_per_device_hour_undiscounted are not; breakeven_utilisation_frac has "
+    "the cost of owning at the use given, npv_zero_utilisation_frac is the use at which npv_usd "
+    "is 0"
 )
 
 REPAID = ("before the life ends", "only with the residual", "not within the life")
 """When owning has repaid its price out of the rent it saves, discounted."""
-
-REASONS = {
-    "npv_usd": "nothing is owned, or no rent is known for the accelerator",
-    "own_npv_usd": "nothing is owned",
-    "rent_npv_usd": "no rent is known for the accelerator",
-    "stranded_w": "the study has no limit on power",
-    "stranded_usd": "the study has no limit on capex_usd",
-}
 
 
 def worth(
@@ -53,28 +49,26 @@ def worth(
 
     Notes
     -----
-    Parts that live longer or shorter than the IT are charged by the year. Rent is paid for every
-    hour of the life, used or not, and a price of carbon on both sides.
+    Parts that live longer or shorter than the IT are charged by the year. Rent by the hour is
+    paid for the hours used, a reservation for all; a price of carbon on both sides. `npv_usd` is 0
+    where the use given is `breakeven_utilisation_frac`: at `npv_zero_utilisation_frac`.
 
     References
     ----------
     tests/anchors/cost_carbon.toml G2: CRF x capital net of its residual, over the life.
     """
     years = np.asarray(tco.present_worth_frac(terms.wacc_frac, 0.0, terms.it_life_years))
-    rent_usd = prices.rent_usd_per_device_hour * (
-        bill.purchase_units * bill.devices_per_unit * tco.HOURS_PER_YEAR
-    )
     year = costs.year
     running_usd = np.asarray(year.total - sum(year.terms[name] for name in CAPITAL))
     plain_usd = running_usd + _plain_capital_usd(costs, terms)
     own_usd = np.where(terms.is_bought, year.total * years, np.nan)
-    rented_usd = (rent_usd + year.terms["carbon_price"]) * years
+    rented_usd = costs.rented.usd_per_year * years
     return {
         "own_npv_usd": own_usd,
         "rent_npv_usd": rented_usd,
         "npv_usd": rented_usd - own_usd,
         "usd_per_device_hour_undiscounted": np.asarray(
-            tco.usd_per_device_hour(plain_usd, bill.devices_working, terms.paid_frac)
+            tco.usd_per_device_hour(plain_usd, bill.devices_working, terms.utilisation_frac)
         ),
         "rent_usd_per_device_hour": prices.rent_usd_per_device_hour * 1.0,
         "running_usd_per_year": running_usd,

@@ -41,7 +41,7 @@ class Kind:
     cost: Costs
     price: Costs
     refuse: Callable[[Study], None]
-    notes: Callable[[Any], dict[str, str]]
+    notes: Callable[[Study, Catalog], dict[str, str]]
     keeps_options: bool
 
 

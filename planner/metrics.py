@@ -16,7 +16,7 @@ SERVE = ("serve", "mixed", "fleet")
 WORK = ("train", "serve", "mixed", "fleet")
 HARDWARE = ("hardware", "fleet")
 
-OWN_OR_RENT = ("breakeven_utilisation_frac", "payback_months")
+OWN_OR_RENT = ("breakeven_utilisation_frac", "npv_zero_utilisation_frac", "payback_months")
 """What a training study knows of owning against renting, too."""
 
 
@@ -133,12 +133,23 @@ def _hardware() -> Iterator[Metric]:
         ("npv_usd", "USD", "maximise", "worth today of owning over renting"),
         ("own_npv_usd", "USD", "minimise", "worth today of what owning costs"),
         ("rent_npv_usd", "USD", "minimise", "worth today of what renting costs"),
-        ("breakeven_utilisation_frac", "", "minimise", "use at which owning equals renting"),
+        (
+            "breakeven_utilisation_frac",
+            "",
+            "minimise",
+            "owning at this use over renting all hours",
+        ),
+        (
+            "npv_zero_utilisation_frac",
+            "",
+            "minimise",
+            "use at which owning costs what renting does",
+        ),
         ("payback_months", "month", "minimise", "until owning has repaid, undiscounted"),
         ("stranded_mw", "MW", "minimise", "power paid for and not used"),
     ):
         kinds = ("train", *HARDWARE) if name in OWN_OR_RENT else HARDWARE
-        yield Metric(name, unit, kinds, direction, "costing", doc)
+        yield Metric(name, unit, kinds, direction, "costing", doc, name.endswith("npv_usd"))
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(

@@ -19,8 +19,9 @@ from costdata.hardware_bill import (
     UnitShapes,
     Watts,
     hardware_bill,
+    it_w,
 )
-from costdata.quotes import RoomParts, room_parts, stacked
+from costdata.quotes import TYPICAL, RoomParts, room_parts, stacked
 from simkernel.columns import Codes, Floats
 
 
@@ -29,7 +30,8 @@ class Shelf:
     """What is sold around each chip; (k,) in the order of `names`.
 
     `parts` are switches, cables and storage for host ports of the chip's rate, `support` what
-    stands beside the devices: storage, head nodes, spares.
+    stands beside the devices: storage, head nodes, spares. `rest_w` is a device that is on and
+    idle, with its share of the host.
     """
 
     names: tuple[str, ...]
@@ -38,6 +40,7 @@ class Shelf:
     rails: Floats
     parts: RoomParts
     support: Support
+    rest_w: Floats
     storage_w_per_pb: float
     head_node_w: float
 
@@ -56,8 +59,8 @@ class Rows:
     oversubscription: Floats
 
 
-def shelf_of(catalog: Catalog, names: Sequence[str]) -> Shelf:
-    """Units, hosts, ports and parts of some chips.
+def shelf_of(catalog: Catalog, names: Sequence[str], end: int = TYPICAL) -> Shelf:
+    """Units, hosts, ports and parts of some chips; `end` of the bands of parts.
 
     Raises
     ------
@@ -68,22 +71,23 @@ def shelf_of(catalog: Catalog, names: Sequence[str]) -> Shelf:
     Chips with network ports of their own and no cards (Gaudi) have one rail per device.
     """
     facts = [catalog.accelerator(name) for name in names]
-    rates = catalog.chips(names).scaleout_bytes_per_s
+    chips = catalog.chips(names)
     per_host = np.array([float(f.devices_per_host) for f in facts])
     rails = np.array([float(f.nics_per_host or f.devices_per_host) for f in facts])
-    ports = rates * per_host / rails
+    ports = chips.scaleout_bytes_per_s * per_host / rails
     return Shelf(
         names=tuple(names),
         devices_per_unit=np.array([float(catalog.purchase_unit(n).devices) for n in names]),
         devices_per_host=per_host,
         rails=rails,
-        parts=stacked(room_parts(catalog, float(port)).table for port in ports),
+        parts=stacked(room_parts(catalog, float(port), end).table for port in ports),
         support=Support(
             storage_pb_per_device=catalog.planning("storage_pb_per_device"),
             head_nodes_per_host=catalog.planning("head_nodes_per_host"),
             device_mtbf_hours=catalog.planning("device_mtbf_h"),
             repair_hours=catalog.planning("repair_h"),
         ),
+        rest_w=chips.power.idle_w + chips.power.host_idle_w,
         storage_w_per_pb=catalog.planning("storage_w_per_pb"),
         head_node_w=catalog.planning("head_node_w"),
     )
@@ -134,6 +138,18 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
     )
     fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription)
     return hardware_bill(rows.devices, shapes, fabric, shelf.support)
+
+
+def idle_it_w(shelf: Shelf, rows: Rows, bill: HardwareBill) -> Floats:
+    """IT power with everything on and no work; (n,) [W].
+
+    Notes
+    -----
+    Idle watts are the catalogue's, of the chip with its share of the host; switches, optics,
+    storage and head nodes draw what they draw at work.
+    """
+    rest_w = shelf.rest_w[rows.accelerator]
+    return np.asarray(it_w(bill, rest_watts(shelf, rows, rest_w), rest_w).total)
 
 
 def rest_watts(shelf: Shelf, rows: Rows, rest_w: Floats) -> Watts:

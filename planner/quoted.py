@@ -15,7 +15,7 @@ import numpy as np
 from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
-from costdata.quotes import ChipPrices, chip_prices, embodied_factors, prices, stacked
+from costdata.quotes import TYPICAL, ChipPrices, chip_prices, embodied_factors, prices, stacked
 from planner.purchase import Rows, Shelf, bill_of, coded, shelf_of
 from planner.study_parts import Costing
 from simkernel.columns import Floats, Masks
@@ -50,21 +50,33 @@ class Quotes:
         )
 
 
-def quotes_of(costing: Costing, catalog: Catalog, names: Sequence[str]) -> Quotes:
+def quotes_of(
+    costing: Costing, catalog: Catalog, names: Sequence[str], end: int = TYPICAL
+) -> Quotes:
     """Quotes for chips by catalogue name.
+
+    Parameters
+    ----------
+    end : of the bands of prices, rents and carbon of making; what the study gives has none
 
     Raises
     ------
     UnknownName : no such chip
     """
-    shelf = shelf_of(catalog, names)
+    shelf = shelf_of(catalog, names, end)
     chips = stacked(
         chip_prices(
-            catalog, name, costing.acquire, costing.price_usd, costing.rent_usd_per_device_hour
+            catalog,
+            name,
+            costing.acquire,
+            costing.price_usd,
+            costing.rent_usd_per_device_hour,
+            costing.rent_plan,
+            end,
         ).table
         for name in names
     )
-    made = stacked(embodied_factors(catalog, name, costing.embodied).table for name in names)
+    made = stacked(embodied_factors(catalog, name, costing.embodied, end).table for name in names)
     own = _all_in_usd(costing, shelf)
     is_all_in = ~np.isnan(own)
     chips = replace(

@@ -21,18 +21,14 @@ from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import SUMMARISED, RunRecord, RunSummary
 from planner.axes import AXES
-from planner.costing import (
-    Costed,
-    front_columns,
-    front_hash,
-    is_costed,
-    nearest_costed,
-)
+from planner.costing import Costed, front_columns, front_hash, is_costed
 from planner.costing_notes import costing_notes
 from planner.engine import catalogue_names
 from planner.facts_used import facts_hash, facts_used
 from planner.kinds import kind_of
 from planner.metrics import is_at_least
+from planner.nearest import nearest_costed
+from planner.null_objectives import UNKNOWN_OBJECTIVE
 from planner.pareto import nondominated_by
 from planner.run import Finished, options_of, run_start
 from planner.search.sweep import FOLLOWS_FROM_FRONT, criteria, further_criteria
@@ -243,7 +239,7 @@ def _summary(done: Repriced, front: Mapping[str, Any]) -> RunSummary:
     rejected = {n: count for n, count in swept.rejected.items() if not _is_of_costing(n, before)}
     if done.costed:
         rejected |= done.costed.rejected
-    nearest = nearest_costed(done.costed) if done.costed else dict(swept.nearest)
+    nearest = nearest_costed(done.study, done.costed) if done.costed else dict(swept.nearest)
     return RunSummary(
         enumerated=swept.enumerated,
         masked=dict(swept.masked),
@@ -261,7 +257,9 @@ def _summary(done: Repriced, front: Mapping[str, Any]) -> RunSummary:
 
 def _is_of_costing(name: str, study: Study) -> bool:
     """A limit that a costing counts anew."""
-    return name == "missing_fact" or (name in study.limits and is_costed(name))
+    return name in ("missing_fact", UNKNOWN_OBJECTIVE) or (
+        name in study.limits and is_costed(name)
+    )
 
 
 def _notes(done: Repriced) -> dict[str, str]:

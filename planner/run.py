@@ -22,18 +22,13 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunStart, RunSummary
-from planner.costing import (
-    Costed,
-    front_columns,
-    front_hash,
-    least_over,
-    nearest_costed,
-    terms_of,
-)
+from planner.costing import NULL_REASONS, Costed, front_columns, front_hash
 from planner.costing_notes import costing_notes
+from planner.costing_terms import terms_of
 from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.kinds import cost, kind_of, sweep
+from planner.nearest import least_over, nearest_costed
 from planner.search.sweep import BillResult
 from planner.study import Study, study_document
 
@@ -174,7 +169,12 @@ def options_of(costed: Costed) -> dict[str, Any]:
     names = np.array(list(costed.limits), dtype=object)
     over = ["; ".join(names[excess > 0]) for excess in costed.excess[:, order].T]
     table = {name: np.asarray(column)[order] for name, column in costed.columns.items()}
-    return {**table, "is_front": costed.is_front[order], "over": np.array(over, dtype=object)}
+    return {
+        **table,
+        "is_front": costed.is_front[order],
+        "over": np.array(over, dtype=object),
+        NULL_REASONS: costed.null_reasons(order),
+    }
 
 
 def run_start(study: Study, catalog: Catalog, parent: str = "") -> RunStart:
@@ -251,11 +251,10 @@ def _summary(
         front_hash=front_hash(engine.study, front),
         notes={
             **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
-            **kind_of(engine.study).notes(engine),
             **_sweep_note(sweep_s),
             **costing_notes(engine.study, engine.catalog, costed),
         },
-        nearest={} if front else (nearest_costed(costed) if costed else _nearest(total)),
+        nearest={} if front else _nearest(engine.study, total, costed),
     )
 
 
@@ -263,11 +262,11 @@ def _sweep_note(sweep_s: float) -> dict[str, str]:
     return {"sweep_s": f"{sweep_s:.3f}"}
 
 
-def _nearest(total: Total) -> dict[str, Any]:
-    """The least-violating candidates of all bills, when no plan is feasible."""
-    if not total.nearest:
-        return {}
-    return least_over(joined(total.nearest))
+def _nearest(study: Study, total: Total, costed: Costed | None) -> dict[str, Any]:
+    """Why no plan is on the front: what costing says of plans, else the least-violating ones."""
+    if costed:
+        return nearest_costed(study, costed)
+    return least_over(joined(total.nearest)) if total.nearest else {}
 
 
 @contextmanager

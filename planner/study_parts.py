@@ -31,6 +31,7 @@ Carbon = Literal["location_average", "location_marginal", "market"]
 Embodied = Literal["pcf", "act", "boavizta"]
 Money = Literal["nominal", "real"]
 Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
+RentPlan = Literal["reserved", "on_demand", "spot"]
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -172,7 +173,7 @@ class Costing:
         Fraction | None, Field(description="a share of capex per year, from 0 to 1")
     ] = None
     utilisation_frac: Annotated[
-        Fraction | None, Field(gt=0, description="share of its life in use, above 0 to 1")
+        Fraction | None, Field(gt=0, description="share of hours at work, above 0 to 1")
     ] = None
     colo_usd_per_kw_month: Annotated[
         AtLeastZero | None, Field(description="a price of at least 0")
@@ -188,6 +189,10 @@ class Costing:
     ] = None
     rent_usd_per_device_hour: Annotated[
         AtLeastZero | None, Field(le=50, description="a price per hour and device, from 0 to 50")
+    ] = None
+    rent_plan: Annotated[
+        RentPlan | None,
+        Field(description='"reserved", "on_demand" or "spot": what a purchase is compared with'),
     ] = None
     money: Annotated[Money, Field(description='"nominal", or "real" for dollars of today')] = (
         "nominal"

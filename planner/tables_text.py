@@ -18,13 +18,14 @@ DECISIONS = (
     "micro_batch_sequences", "global_batch_sequences", "zero_stage", "recompute", "precision",
 )  # fmt: skip
 BUYING = (
-    "accelerator", "purchase_units", "devices", "power_cap_frac", "precision", "site", "scenario",
-    "peak_flop_per_s", "capex_usd", "it_peak_w", "binding", "more_purchase_units_with_1_mw",
-    "more_purchase_units_with_10_musd", "stranded_w", "stranded_usd", "over",
+    "plan", "accelerator", "purchase_units", "devices", "power_cap_frac", "precision", "site",
+    "scenario", "peak_flop_per_s", "capex_usd", "it_peak_w", "binding",
+    "more_purchase_units_with_1_mw", "more_purchase_units_with_10_musd", "stranded_w",
+    "stranded_usd", "over",
 )  # fmt: skip
 """What is shown of every option where hardware alone is bought."""
 
-NEVER_LEFT_OUT = ("accelerator", "purchase_units", "capex_usd", "binding")
+NEVER_LEFT_OUT = ("plan", "accelerator", "purchase_units", "capex_usd", "binding")
 
 SHORT = {
     "purchase_units": "units", "power_cap_frac": "cap", "peak_flop_per_s": "flop/s",
@@ -39,7 +40,7 @@ STOPPED = (
     "STOPPED EARLY: only part of the space was seen, in the order of the study; this is not the "
     "front of the study.\n"
 )
-SAID = ("basis", "not_included", "not_priced")
+SAID = ("basis", "period", "not_included", "not_priced")
 """Notes of a run that a reader of its figures needs."""
 
 
@@ -100,9 +101,50 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
 
 def explain_text(document: Mapping[str, Any]) -> str:
     """A stored plan: parts, what binds, and the table of single changes."""
-    lines = [f"plan {document['plan']} of run {document['run']}", *_plan_parts(document)]
+    lines = [_plan_head(document), *_other_places(document)]
+    lines += [_feasible_line({**document, "feasible": False})] if document["violations"] else []
+    lines += _plan_parts(document)
     lines.append(_changes_table(document["one_change"]))
     return "\n".join(lines)
+
+
+def compare_text(document: Mapping[str, Any]) -> str:
+    """A plan beside another: choices, figures and ratios that change; bands are left to --json."""
+    sides = ("against", "plan")
+    heads = [f"{document[side]['plan']}{_at(document[side])}" for side in sides]
+    lines = [f"run {document['run']}: {heads[1]}, against {heads[0]}"]
+    lines += [
+        f"{document[side]['plan']} is {_feasible_line({**document[side], 'feasible': False})}"
+        for side in sides
+        if document[side]["violations"]
+    ]
+    differing = (
+        [n, *(_figure(pair[s]) for s in sides)] for n, pair in document["differs"].items()
+    )
+    lines.append(_table("what differs", ["choice", "against", "plan"], differing))
+    figures = {
+        name: line
+        for name, line in document["metrics"].items()
+        if not name.endswith(("_low", "_high")) and name not in document["ratios"]
+    }
+    lines.append(_change_table("figures that change", figures))
+    lines.append(_change_table("what the money, watts and carbon buy", document["ratios"]))
+    return "\n".join(lines)
+
+
+def _change_table(title: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = (
+        [
+            name,
+            *(_figure(line[n]) for n in ("against", "plan", "change")),
+            _percent(line["change_frac"]) or "NULL",
+            line.get("how") or line.get("why", ""),
+        ]
+        for name, line in figures.items()
+        if line["change"] != 0 and (line["against"], line["plan"]) != (None, None)
+    )
+    heads = ["", "against", "plan", "change", "%", "how"]
+    return _table(title, heads, rows)
 
 
 def diff_text(document: Mapping[str, Any]) -> str:
@@ -110,6 +152,29 @@ def diff_text(document: Mapping[str, Any]) -> str:
     lines: list[str] = []
     _walk(document, lines, 0)
     return "\n".join(lines)
+
+
+def _plan_head(document: Mapping[str, Any]) -> str:
+    words = f"plan {document['plan']} of run {document['run']}{_at(document)}"
+    here = {"site": document["site"], "scenario": document["scenario"]}
+    is_front = any(here.items() <= row.items() for row in document["on_front"])
+    return words if is_front else f"{words}; not on the front there"
+
+
+def _at(document: Mapping[str, Any]) -> str:
+    """Where a plan is looked at, in words."""
+    site = f" at {document['site']}" if document["site"] else ""
+    return site + (f", {document['scenario']}" if document["scenario"] else "")
+
+
+def _other_places(document: Mapping[str, Any]) -> list[str]:
+    """The sites and scenarios to choose from, if there is a choice."""
+    lines = []
+    for option, parting in (("site", ", "), ("scenario", "; ")):
+        known = document[f"{option}s"]
+        if len(known) > 1:
+            lines.append(f"{option}s, each by --{option}: {parting.join(known)}")
+    return lines
 
 
 def _walk(value: Any, lines: list[str], depth: int) -> None:
@@ -177,14 +242,21 @@ def _options_table(options: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
-    lines = []
+    lines = [f"  {words}" for words in nearest.get("why", ())]
     for plan in nearest.get("plans", ())[:3]:
-        over, name = plan["worst_excess"], plan["binding"]
-        share = "an unknown share" if over is None else f"{over:.1%}"
-        has = f" ({_figure(plan[name])})" if name in plan else ""
         chips = f"{plan['devices']:,.0f} {plan['accelerator']}"
-        lines.append(f"  nearest: {plan['plan']} on {chips} is {share} beyond {name}{has}")
+        lines.append(f"  nearest: {plan['plan']} on {chips} {_short_of(plan)}")
     return lines
+
+
+def _short_of(plan: Mapping[str, Any]) -> str:
+    """How far a plan is from the front, or what it has no figure for."""
+    over, name = plan["worst_excess"], plan["binding"]
+    if name in plan and plan[name] is None and over is not None:
+        return f"keeps every limit and has no {name}"
+    share = "an unknown share" if over is None else f"{over:.1%}"
+    has = f" ({_figure(plan[name])})" if name in plan else ""
+    return f"is {share} beyond {name}{has}"
 
 
 def _feasible_line(document: Mapping[str, Any]) -> str:
@@ -201,8 +273,11 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
     axes = "  ".join(
         f"{SHORT.get(k, k)}={v}" for k, v in document["axes"].items() if v is not None
     )
+    why = document["null_reasons"]
     metrics = _table(
-        "metrics", ["metric", "value"], ([k, _figure(v)] for k, v in document["metrics"].items())
+        "metrics",
+        ["metric", "value"],
+        ([k, _figure_or(v, why.get(k))] for k, v in document["metrics"].items()),
     )
     ledgers = [
         _ledger_table(name, ledger, document["binds"][name])
@@ -262,6 +337,11 @@ def _figure(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
     return str(value)
+
+
+def _figure_or(value: Any, why: str | None) -> str:
+    """A figure, or that there is none and why."""
+    return f"NULL: {why}" if value is None and why else _figure(value)
 
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -176,9 +176,11 @@ def rejections_of(db: Path, run: str) -> list[dict[str, Any]]:
     return _rejections(str(db), run, _stamp(db))
 
 
-def explained_of(db: Path, run: str, row: int) -> dict[str, Any]:
-    """Why a row of the front is what it is: the document of `planner explain`."""
-    return _explained(str(db), run, row, _stamp(db))
+def explained_of(
+    db: Path, run: str, plan: str, site: str = "", scenario: str = ""
+) -> dict[str, Any]:
+    """Why a plan is what it is at one of its places: the document of `planner explain`."""
+    return _explained(str(db), run, plan, site, scenario, _stamp(db))
 
 
 def _names(record: RunRecord) -> list[str]:
@@ -237,5 +239,7 @@ def _rejections(db: str, run: str, stamp: Stamp) -> list[dict[str, Any]]:
 
 
 @st.cache_data(max_entries=KEPT, show_spinner="re-evaluating the plan and its neighbours")
-def _explained(db: str, run: str, row: int, stamp: Stamp) -> dict[str, Any]:
-    return commands.explain(Path(db), run, str(row + 1))
+def _explained(
+    db: str, run: str, plan: str, site: str, scenario: str, stamp: Stamp
+) -> dict[str, Any]:
+    return commands.explain(Path(db), run, plan, site, scenario)

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from planner.metrics import is_at_least
+from planner.null_objectives import UNKNOWN_OBJECTIVE
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.figures import human, unit_of
@@ -18,7 +19,8 @@ STAGES = {"rule": "cannot exist", "limit": "over a limit"}
 SHADES = dict(zip(STAGES.values(), charts.OKABE_ITO, strict=False))
 REASONS = {
     "memory": "more resident bytes than the heaviest device has memory",
-    "missing_fact": "not sold on these terms, or a figure of it is not known",
+    "missing_fact": "no price is known on the terms of the study",
+    UNKNOWN_OBJECTIVE: "an objective of the study has no figure here",
 }
 
 
@@ -106,7 +108,10 @@ def _left_out(found: Desk) -> None:
 
 def _nearest(found: Desk) -> None:
     """The candidates that break their limits least, when nothing is feasible."""
-    plans = found.record.summary.nearest.get("plans", []) if found.record.summary else []
+    nearest = found.record.summary.nearest if found.record.summary else {}
+    for words in nearest.get("why", ()):
+        st.warning(words)
+    plans = nearest.get("plans", [])
     if not plans:
         return
     st.subheader("Nothing is feasible; these come nearest")

@@ -11,7 +11,8 @@ import streamlit as st
 
 from costdata.quotes import chip_prices
 from planner.archive import Archive
-from planner.costing import Costed, terms_of
+from planner.costing import Costed
+from planner.costing_terms import terms_of
 from planner.kinds import kind_of
 from planner.metrics import find_metric
 from planner.pages import charts, desk

@@ -11,6 +11,8 @@ from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.figures import figure, human, is_metric, scale_of, unit_of
+from planner.places import scenarios_of
+from planner.recost import stored_study
 from planner.tables_text import DECISIONS, SHORT
 
 # Tab, ledger and what the sum is, in reading order.
@@ -34,20 +36,45 @@ def draw() -> None:
     if not found.ids:
         desk.say_why_empty(found)
         return
-    document = desk.explained_of(found.db, found.run, found.row)
+    document = desk.explained_of(
+        found.db, found.run, str(found.front["plan"][found.row]), *_place(found)
+    )
     _head(found, document)
-    _binds(found, document)
+    _binds(document)
     _waterfalls(document)
     _changes(document)
     _napkin(document)
     _unverified(document)
 
 
+def _place(found: Desk) -> tuple[str, str]:
+    """The site and the scenario looked at: those of the chosen row until another is chosen.
+
+    Every place of the study is offered, on the front or not.
+    """
+    study = stored_study(found.record)
+    offered = {"site": study.costing.site, "scenario": scenarios_of(study)}
+    chosen = {name: "" for name in offered}
+    for name, options in offered.items():
+        if not options:
+            continue
+        own = str(found.front[name][found.row])
+        chosen[name] = st.selectbox(
+            name.capitalize(),
+            options,
+            index=options.index(own) if own in options else 0,
+            key=f"place_{name}_{found.run}_{found.chosen}",
+            disabled=len(options) == 1,
+        )
+    return chosen["site"], chosen["scenario"]
+
+
 def _head(found: Desk, document: Mapping[str, Any]) -> None:
     """The plan's decisions in a line, its objectives in large figures."""
     axes = {name: document["axes"].get(name) for name in DECISIONS}
     words = [f"{SHORT.get(n, n)} {figure(v)}" for n, v in axes.items() if v is not None]
-    st.caption(f"plan {found.chosen}: " + " · ".join(words))
+    place = [document["plan"], document["site"], document["scenario"]]
+    st.caption(f"plan {' @ '.join(part for part in place if part)}: " + " · ".join(words))
     metrics = document["metrics"]
     for column, name in zip(st.columns(len(found.objectives)), found.objectives, strict=True):
         unit = unit_of(name)
@@ -57,7 +84,7 @@ def _head(found: Desk, document: Mapping[str, Any]) -> None:
             column.caption(f"90% band: {ends[0]} to {ends[1]}")
 
 
-def _binds(found: Desk, document: Mapping[str, Any]) -> None:
+def _binds(document: Mapping[str, Any]) -> None:
     """The largest term of each sum, and how far each limit is."""
     st.subheader("What binds")
     left, right = st.columns(2)
@@ -65,7 +92,7 @@ def _binds(found: Desk, document: Mapping[str, Any]) -> None:
         [{"of": name, "most is": largest} for name, largest in document["binds"].items()],
         hide_index=True,
     )
-    right.dataframe(limit_rows(found.record.start.resolved["limits"], document), hide_index=True)
+    right.dataframe(limit_rows(document["limits"], document), hide_index=True)
     if not document["metrics"].get("validated", True):
         st.warning("The plan lies outside the region that measurements have validated.")
 

@@ -40,7 +40,7 @@ def owned(unit_w, **own):
     )
     costs = plan_costs(
         bill,
-        PlanRun(0.8 * watts, watts, np.array([8760.0]), np.array([np.nan])),
+        PlanRun(0.8 * watts, watts, 0.3 * watts, np.array([8760.0]), np.array([np.nan])),
         quoted,
         embodied_factors(tables, CHIP).table,
         terms,

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner import commands
 from planner.archive import Archive
 from planner.engine import catalogue_names
 from planner.kinds import prepare
+from planner.pages.figures import human
 from planner.pages.points import ids_of
 from planner.run import run_study
 from planner.study import read_study
@@ -15,13 +17,24 @@ from planner.study import read_study
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def bought(tmp_path_factory):
-    """A database with the study of servers and racks under megawatts and dollars."""
-    db = tmp_path_factory.mktemp("bought") / "planner.duckdb"
-    study = read_study(ROOT / "studies" / "buy_under_power.toml", catalogue_names())
+def stored(tmp_path_factory, name):
+    """A database with a run of a shipped study."""
+    db = tmp_path_factory.mktemp(name) / "planner.duckdb"
+    study = read_study(ROOT / "studies" / f"{name}.toml", catalogue_names())
     run_study(prepare(study), Archive(db), workers=1)
     return db
+
+
+@pytest.fixture(scope="module")
+def bought(tmp_path_factory):
+    """Servers and racks under megawatts and dollars."""
+    return stored(tmp_path_factory, "buy_under_power")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """One cluster at eleven sites under five prices of carbon."""
+    return stored(tmp_path_factory, "where_to_build")
 
 
 @pytest.mark.parametrize("name", ["front", "why", "what_if", "removed", "assumptions"])
@@ -39,3 +52,33 @@ def test_one_option_in_two_scenarios_is_two_points(bought):
     archive = Archive(bought)
     front = archive.front(archive.runs()[0].run)
     assert len(set(ids_of(front))) == len(front["plan"]) == 3
+
+
+def test_why_can_be_asked_at_every_place_of_the_plan(built, monkeypatch):
+    """A site that lost, or another price of carbon, could not be looked at."""
+    monkeypatch.setenv("PLANNER_DB", str(built))
+    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    page.switch_page("planner/pages/why.py").run()
+    boxes = {box.label: box for box in page.main.selectbox}
+    assert len(boxes["Site"].options) == 11
+    assert boxes["Scenario"].value == "carbon_usd_per_t = 0"
+    boxes["Site"].select("us-in").run()
+    {box.label: box for box in page.main.selectbox}["Scenario"].select(
+        "carbon_usd_per_t = 400"
+    ).run()
+    assert not page.exception
+    document = commands.explain(built, "last", "p0", "us-in", "carbon_usd_per_t = 400")
+    shown = {metric.label: metric.value for metric in page.main.metric}
+    assert shown["usd"] == human(document["metrics"]["usd"], "USD")
+    assert "p0 @ us-in @ carbon_usd_per_t = 400" in page.main.caption[0].value
+
+
+def test_a_limit_of_a_scenario_stands_among_the_limits(bought, monkeypatch):
+    """The budget that binds would not be in the table of limits."""
+    monkeypatch.setenv("PLANNER_DB", str(bought))
+    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    page.switch_page("planner/pages/why.py").run()
+    limits = [
+        list(table.value["limit"]) for table in page.main.dataframe if "limit" in table.value
+    ]
+    assert limits == [["peak_facility_mw", "capex_usd"]]

@@ -43,10 +43,12 @@ def test_a_million_plans_are_costed_in_a_second(benchmark):
         wide(FabricShapes, 64.0, 1.0),
         Support(0.03, 0.04, 50_677.0, 24.0),
     )
-    run = PlanRun(devices * 1000.0, devices * 1200.0, np.full(PLANS, 1440.0), devices * 1e9)
+    watts = (devices * 1000.0, devices * 1200.0, devices * 200.0)
+    run = PlanRun(*watts, np.full(PLANS, 1440.0), devices * 1e9)
     prices = Prices(
         *(np.full(PLANS, 255_237.0), np.zeros(PLANS, bool)),
         *(np.full(PLANS, usd) for usd in (36e3, 2560.0, 0.0, 1e4, 2e4, 2.5)),
+        np.ones(PLANS, bool),
     )
     embodied = wide(EmbodiedFactors, 164.0, 5700.0, 1000.0)
     terms, code = sites(10), rng.integers(0, 10, PLANS)

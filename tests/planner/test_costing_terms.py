@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from costdata import catalog
 from costdata.tco import real_rate_frac
-from planner.costing import cost_plans, front_columns, terms_of
+from planner.costing import cost_plans, front_columns
 from planner.costing_notes import costing_notes
+from planner.costing_terms import terms_of
 from planner.engine import catalogue_names
 from planner.run import joined
 from planner.study_set import with_settings
@@ -135,6 +136,29 @@ class TestOwnOrRent:
         assert unpriced.rejected["missing_fact"] > 0
 
 
+class TestBands:
+    def test_a_price_that_is_given_has_no_spread(self, priced):
+        """A quote would be doubted by as much as a list price."""
+        usd = [f"costing.all_in_usd_per_device.{n}=30000" for n in ("H100-SXM", "A100-80GB-SXM")]
+        listed, quoted, half = priced().columns, priced(*usd).columns, priced(usd[0]).columns
+        np.testing.assert_array_equal(quoted["capex_usd_low"], quoted["capex_usd"])
+        np.testing.assert_array_equal(quoted["capex_usd_high"], quoted["capex_usd"])
+        assert (listed["capex_usd_high"] > listed["capex_usd"]).all()
+        is_quoted = half["accelerator"] == "H100-SXM"
+        assert ((half["capex_usd_high"] == half["capex_usd"]) == is_quoted).all()
+
+    def test_what_is_paid_at_a_given_price_spreads_as_its_time_does(self, priced):
+        """The time of a run would be doubted less than the run, or its price more."""
+        rent = ("costing.acquire=on_demand", "costing.rent_usd_per_device_hour=2")
+        for quote in (["costing.all_in_usd_per_device.H100-SXM=30000"], rent):
+            columns = priced(*quote).columns
+            is_quoted = columns["accelerator"] == "H100-SXM"
+            for end in ("low", "high"):
+                spread = columns[f"usd_{end}"] / columns["usd"]
+                time = columns[f"days_{end}"] / columns["days"]
+                np.testing.assert_allclose(spread[is_quoted], time[is_quoted], rtol=1e-12)
+
+
 class TestCarbon:
     def test_accountings_stand_beside_each_other_and_one_counts(self, priced):
         """Average and marginal would be mixed in one front."""
@@ -168,6 +192,19 @@ class TestCarbon:
         capped = priced(f"limits.kgco2e={cap}")
         assert capped.rejected["kgco2e"] > 0
         assert (capped.columns["kgco2e"][capped.is_front] <= cap).all()
+
+
+def test_a_power_budget_is_kept_by_every_plan_of_the_front(priced):
+    """llm-d-planner#70: what a site can feed would be one more wish."""
+    drawn = priced().columns["peak_facility_mw"]
+    most = float(np.median(drawn))
+    fed = priced(f"limits.peak_facility_mw={most}")
+    assert fed.rejected["peak_facility_mw"] == int((drawn > most).sum()) > 0
+    assert (fed.columns["peak_facility_mw"][fed.is_front] <= most).all()
+    hot = priced(f"limits.peak_facility_mw={most}", "costing.pue=4")
+    is_over = 4 * hot.columns["it_peak_w"] / 1e6 > most
+    assert hot.rejected["peak_facility_mw"] == int(is_over.sum())
+    assert hot.rejected["peak_facility_mw"] > fed.rejected["peak_facility_mw"]
 
 
 class TestMoney:

@@ -7,53 +7,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from small import planner
+from small_hardware import OPEN, STUDIES, job, rows_of, study_of
 
+from costdata.nulls import NO_RENT
 from planner.engine import catalogue_names
-from planner.hardware import cost, prepare, sweep
-from planner.run import joined
-from planner.study import read_study, study_from_json, study_from_text, study_to_json
+from planner.hardware import prepare, sweep
+from planner.study import read_study, study_from_json, study_to_json
 from planner.study_set import with_settings
 from simkernel.errors import BadStudy
 
-STUDIES = Path(__file__).parents[2] / "studies"
+HIRED = ("objectives.minimise=rent_npv_usd", "objectives.maximise=peak_flop_per_s")
+"""What is compared where nothing is owned."""
+
 JOBS = ("buy_under_power", "buy_or_rent", "power_capped_site", "where_to_build")
-
-OPEN = """
-[study]
-name = "open"
-kind = "hardware"
-[axes]
-accelerator = ["H100-SXM", "GB200"]
-supernodes = "most"
-[costing]
-site = "us-tx"
-[limits]
-capex_usd = 50e6
-"""
-"""Nothing pinned: prices, watts and fabric of the catalogue."""
-
-
-def rows_of(study):
-    """Every costed row of a study, one dictionary each, with "is_front"."""
-    engine = prepare(study)
-    plans = joined([r.front for r in sweep(engine, 1, lambda: False) if r.front])
-    costed = cost(study, engine.catalog, plans)
-    table = {**costed.columns, "is_front": costed.is_front}
-    return [{n: column[i] for n, column in table.items()} for i in range(len(costed.is_front))]
-
-
-def job(name, *settings):
-    study = read_study(STUDIES / f"{name}.toml", catalogue_names())
-    return rows_of(with_settings(study, settings, catalogue_names()) if settings else study)
-
-
-def study_of(text):
-    return study_from_text(text, "open.toml", STUDIES, catalogue_names())
 
 
 def four(value):
@@ -376,7 +346,7 @@ def test_a_stored_purchase_priced_anew_is_bought_afresh(answers):
 
 def test_renting_hardware_pays_nothing_up_front():
     """A rented cluster would be written off as if it were owned."""
-    settings = ["costing.acquire=reserved", "costing.rent_usd_per_device_hour=2.5"]
+    settings = ["costing.acquire=reserved", "costing.rent_usd_per_device_hour=2.5", *HIRED]
     (row,) = job("buy_or_rent", *settings)
     assert row["capex_usd"] == 0
     assert row["usd_per_year"] == pytest.approx(2.5 * 1024 * 8760)
@@ -399,6 +369,29 @@ def test_hardware_that_nobody_rents_out_is_counted(tmp_path):
     assert answer.code == 1
     assert answer.document["violations"][0]["unit"] == "price to spot"
     assert planner("evaluate", study).code == 1
+
+
+def test_an_objective_without_a_figure_is_counted_apart_from_a_price(tmp_path):
+    """What has a price would be called unsold, or be gone without a reason."""
+    study = tmp_path / "x.toml"
+    study.write_text(
+        OPEN.replace('"H100-SXM", "GB200"', '"Ascend-910B"')
+        + '[objectives]\nmaximise = ["npv_usd"]\n'
+    )
+    answer = planner("run", study, "--db", tmp_path / "x.duckdb", "--json")
+    assert answer.code == 1
+    document = answer.document
+    options = document["options"]
+    assert document["rejected"]["unknown_objective"] == sum(not row["over"] for row in options) > 0
+    assert {row["null_reasons"]["npv_usd"] for row in options} == {NO_RENT}
+
+
+def test_a_rented_count_without_an_end_in_money_ends_at_the_fabric():
+    """A budget for hardware that nobody buys would end in a traceback past the third layer."""
+    study = with_settings(study_of(OPEN), ["costing.acquire=reserved"], catalogue_names())
+    rows = rows_of(study)
+    assert {row["binding"] for row in rows} == {"fabric_tiers"}
+    assert all(row["capex_usd"] == 0 and row["fabric_tiers"] == 3 for row in rows)
 
 
 def test_a_cap_below_what_a_chip_draws_idle_is_no_option():

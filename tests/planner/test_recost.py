@@ -9,8 +9,9 @@ from small import DENSE, planner, study_of
 from planner import costed_front
 from planner.archive import Archive
 from planner.commands import explain
-from planner.costing import cost_plans, front_columns, front_hash, nearest_costed
+from planner.costing import cost_plans, front_columns, front_hash
 from planner.engine import catalogue_names, prepare
+from planner.nearest import nearest_costed
 from planner.recost import recost, repriced
 from planner.run import joined, run_start
 from planner.search.sweep import sweep
@@ -34,6 +35,7 @@ COSTINGS = {
     "cap": ["limits.kgco2e=200000", "limits.usd=9e6"],
     "objectives": ["objectives.minimise=usd_per_mtoken,peak_facility_mw,embodied_kgco2e"],
     "bands": ["objectives.minimise=days_high,usd_high", "limits.usd_high=2e7"],
+    "quoted": ["costing.all_in_usd_per_device.H100-SXM=40000", "objectives.minimise=usd_high"],
     "tighter": ["limits.days=60", "limits.devices=32"],
 }
 
@@ -115,7 +117,7 @@ def test_blocks_of_any_size_give_one_front(dense, monkeypatch, rows, settings):
         np.testing.assert_array_equal(column, wanted[name], err_msg=name)
     assert ours.is_front.sum() == theirs.is_front.sum()
     if not wanted:
-        assert nearest_costed(ours) == nearest_costed(theirs)
+        assert nearest_costed(study, ours) == nearest_costed(study, theirs)
     assert {n: c for n, c in ours.rejected.items() if c} == {
         n: c for n, c in theirs.rejected.items() if c
     }

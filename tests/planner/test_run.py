@@ -202,6 +202,7 @@ def test_every_metric_of_the_contract_is_in_every_row(workspace):
 def limited(tmp_path):
     """A function that evaluates one candidate with some metrics limited and maximised."""
     text = with_lines(DENSE, devices="devices = 64", accelerator='accelerator = "H100-SXM"')
+    text = text.replace("[costing]", "[costing]\nrent_usd_per_device_hour = 2.5")
     study = tmp_path / "x.toml"
 
     def evaluated(names):

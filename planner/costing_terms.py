@@ -1,0 +1,87 @@
+"""Terms of every site that a [costing] table comes to: its own figures, else the catalogue's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from costdata.catalog import Catalog
+from costdata.quotes import TYPICAL, site_terms
+from costdata.tco import real_rate_frac
+from costdata.terms import CostingTerms, refuse_bad_terms
+from planner.study_parts import Costing
+from simkernel.errors import BadStudy, MissingFact
+
+OWN_TERMS = (
+    "wacc_frac", "usd_per_kwh", "demand_usd_per_kw_month", "pue", "grid_kgco2e_per_kwh",
+    "life_years", "residual_frac", "maintenance_frac", "utilisation_frac", "carbon_usd_per_t",
+    "colo_usd_per_kw_month", "staff_usd_per_year", "minimum_billing_frac", "ratchet_frac",
+    "minimum_take_frac", "facility_usd_per_w", "facility_kgco2e_per_w", "network_life_years",
+    "facility_life_years", "embodied_life_years", "market_kgco2e_per_kwh",
+)  # fmt: skip
+"""Keys of [costing] that take the place of the catalogue's figure."""
+
+MW_TERMS = {"contract_mw": "contract_w", "past_peak_mw": "past_peak_w"}
+"""Keys of [costing] in megawatts and the terms they set."""
+
+W_PER_MW = 1e6
+
+INTENSITIES = {
+    "location_average": "grid_average_kgco2e_per_kwh",
+    "location_marginal": "grid_marginal_kgco2e_per_kwh",
+    "market": "market_kgco2e_per_kwh",
+}
+"""Term of a site that each accounting multiplies energy by."""
+
+
+def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingTerms:
+    """Terms of every site of the study: its own figures, else the catalogue's.
+
+    Parameters
+    ----------
+    end : of the bands of the catalogue's figures
+
+    Raises
+    ------
+    MissingFact, BadStudy : as `terms.refuse_bad_terms`
+    """
+    if costing.rent_plan is not None and costing.acquire != "buy":
+        raise BadStudy(
+            f"costing.rent_plan says what a purchase is compared with, but acquire = "
+            f'"{costing.acquire}" buys nothing; remove it, or write acquire = "buy"'
+        )
+    own = {name: getattr(costing, name) for name in OWN_TERMS}
+    own = {name: float(value) for name, value in own.items() if value is not None}
+    for name, term in MW_TERMS.items():
+        if getattr(costing, name) is not None:
+            own[term] = float(getattr(costing, name)) * W_PER_MW
+    terms = site_terms(catalog, costing.site, own, costing.acquire, costing.carbon, end).table
+    terms = _in_money(costing, terms)
+    refuse_bad_terms(terms)
+    factor = getattr(terms, INTENSITIES[costing.carbon])
+    unknown = [site for site, value in zip(costing.site, factor, strict=True) if np.isnan(value)]
+    if unknown:
+        key = "market_kgco2e_per_kwh" if costing.carbon == "market" else "grid_kgco2e_per_kwh"
+        raise MissingFact(
+            *(
+                f"site {site} has no {costing.carbon} carbon intensity; give "
+                f'costing.{key} or take carbon = "location_average"'
+                for site in unknown
+            )
+        )
+    return terms
+
+
+def _in_money(costing: Costing, terms: CostingTerms) -> CostingTerms:
+    """The terms with the discount rate of the money that amounts are in."""
+    inflation = costing.inflation_frac
+    if costing.money == "nominal":
+        if inflation is not None:
+            raise BadStudy(
+                'costing.inflation_frac changes nothing in nominal money; write money = "real"'
+            )
+        return terms
+    if inflation is None:
+        raise MissingFact("real money needs costing.inflation_frac, e.g. 0.02; give it")
+    return replace(terms, wacc_frac=np.asarray(real_rate_frac(terms.wacc_frac, inflation)))
