@@ -17,12 +17,14 @@ from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
 from costdata.offers import PLANS, Part, Rent, part_of, rents
 from costdata.overlay import append_row, as_row, lay_over, read_ours, read_overlay
+from costdata.profiles import stack_of
 from costdata.purchase import PurchaseUnit, purchase_unit
 from costdata.sites import Site, site_of
 from costdata.support import Support, support, support_mask
 from simkernel.columns import Masks
 from simkernel.errors import BadFile, MissingFact, unknown
 from simkernel.hardware import Chips
+from simkernel.stack import Stack
 
 GENERAL_FIGURES = (
     ("wacc", "default"), ("life", "it"), ("life", "facility"), ("residual", "after_36_months"),
@@ -117,6 +119,15 @@ class Catalog:
         MissingFact : curves that are not there, each by chip and table
         """
         return chips_of(self.tables, [self._chip(name) for name in names])
+
+    def stack(self, profile: str, accelerator: str, release_year: float | None = None) -> Stack:
+        """What a kind of software stack reaches of a chip; see `costdata.profiles.stack_of`.
+
+        Raises
+        ------
+        UnknownName : no such chip or profile
+        """
+        return stack_of(self.tables, profile, self._chip(accelerator), release_year)
 
     def purchase_unit(self, accelerator: str) -> PurchaseUnit:
         """What is bought as a whole when this chip is bought.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from types import MappingProxyType
 
+from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA
 from simkernel import plugins
 from simkernel.hardware import PRECISIONS, TOPOLOGIES
 
@@ -160,7 +161,11 @@ def _use_axes() -> tuple[Axis, ...]:
             "power_cap_frac", "", EVERY, "number", (1,),
             "power limit over the chip's rated power", least=0.3, most=1,
         ),
-        Axis("profile", "", WORK, "name", ("shipped",), "efficiency tables", ready=("shipped",)),
+        Axis(
+            "profile", "", WORK, "name", (SHIPPED,),
+            "kind of software stack; shipped is XLA on a TPU, else the vendor's newest",
+            names=(SHIPPED, VENDOR, COMPILED, XLA, UNFUSED),
+        ),
         Axis(
             "compute", "", WORK, "name", ("roofline",), "source of kernel times",
             names=("roofline", "measured", "tiled"), ready=("roofline",),

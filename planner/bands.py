@@ -12,20 +12,45 @@ from typing import Any
 import numpy as np
 
 import costdata
+from costdata.configs import read_model
 from planner.metrics import find_metric, metrics_of
+from planner.study import Study
 from simkernel.columns import Masks
+from simkernel.models import Model
 
 TABLE = Path(costdata.__file__).parent / "tables" / "bands.csv"
 
 
+Band = tuple[float, float]
+
+DENSE, EXPERTS, EITHER = "dense", "moe", "any"
+"""Regimes of the error of a speed: models of experts are predicted less well."""
+
+
 @cache
-def bands() -> dict[str, tuple[float, float]]:
-    """Quantity to the factors (low, high) that a prediction is multiplied by for its 90% band."""
+def bands(regime: str = DENSE) -> dict[str, Band]:
+    """Quantity to the factors (low, high) that a prediction is multiplied by for its 90% band.
+
+    Parameters
+    ----------
+    regime : whose rows are taken beside those that hold for all
+    """
     with TABLE.open(encoding="utf-8", newline="") as file:
         return {
             row["quantity"]: (float(row["low_frac"]), float(row["high_frac"]))
             for row in csv.DictReader(file)
+            if row["regime"] in (EITHER, regime)
         }
+
+
+def regime_of_model(model: Model) -> str:
+    """The regime of the error of a model's speed."""
+    return EXPERTS if any(kind.mlp == "moe" for kind in model.kinds) else DENSE
+
+
+def regime_of(study: Study) -> str:
+    """The regime of a study: that of the model it trains."""
+    return regime_of_model(read_model(study.training.model)) if study.kind == "train" else DENSE
 
 
 SAME_BAND = MappingProxyType(
@@ -43,9 +68,9 @@ FROM_MEMORY = "headroom_bytes"
 """Its band is the memory less the band of what is resident."""
 
 
-def band_of(name: str) -> tuple[float, float] | None:
+def band_of(name: str, regime: str = DENSE) -> Band | None:
     """Factors (low, high) of a metric's band; None where no spread is known."""
-    return bands().get(SAME_BAND.get(name, name))
+    return bands(regime).get(SAME_BAND.get(name, name))
 
 
 def is_computed(name: str) -> bool:
@@ -69,6 +94,7 @@ def with_bands(
     columns: Mapping[str, Any],
     given: Container[str] = (),
     is_priced: Masks | bool = False,
+    regime: str = DENSE,
 ) -> dict[str, Any]:
     """The columns with X_low and X_high beside every predicted metric that has a band.
 
@@ -76,14 +102,15 @@ def with_bands(
     ----------
     given : metrics that the study pins: they are what they are, without a band
     is_priced : rows of which the study gives the price of everything bought or rented
+    regime : whose speeds the bands are of
     """
     found = dict(columns)
     is_known = np.asarray(found.get("validated", 1)) > 0
     width = np.where(is_known, 1.0, UNVALIDATED_WIDTH)
     for metric in metrics_of(kind):
-        band = band_of(metric.name)
+        band = band_of(metric.name, regime)
         if metric.is_predicted and metric.name in found and band:
-            own = _at_price(metric.name, band, is_priced)
+            own = _at_price(metric.name, band, is_priced, regime)
             low, high = (1.0, 1.0) if metric.name in given else own
             value = np.asarray(found[metric.name], float)
             most = 1.0 if metric.name.endswith("_frac") else np.inf
@@ -92,11 +119,11 @@ def with_bands(
     return found | _headroom(found) | _all_carbon(found)
 
 
-def _at_price(name: str, band: tuple[float, float], is_priced: Masks | bool) -> tuple[Any, Any]:
+def _at_price(name: str, band: Band, is_priced: Masks | bool, regime: str) -> tuple[Any, Any]:
     """The band of a metric, narrower in rows whose price is given."""
     if name not in AT_A_GIVEN_PRICE or not np.any(is_priced):
         return band
-    ends = bands().get(AT_A_GIVEN_PRICE[name], (1.0, 1.0))
+    ends = bands(regime).get(AT_A_GIVEN_PRICE[name], (1.0, 1.0))
     low, high = (np.where(is_priced, end, own) for end, own in zip(ends, band, strict=True))
     return low, high
 

@@ -15,7 +15,10 @@ def validate(
         list[Path], typer.Argument(help="files of measurements (CSV)", metavar="TRUTH…")
     ],
     protocol: Annotated[
-        str, typer.Option(help='"shipped": the tables as they are, nothing fitted')
+        str,
+        typer.Option(
+            help="shipped: nothing fitted; fitted; leave_one_out:COLUMN; one_factor:COLUMN,…"
+        ),
     ] = "shipped",
     where: Annotated[
         list[str] | None, typer.Option(help="COLUMN=VALUE; may be repeated", metavar="CONDITION")

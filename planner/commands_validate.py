@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from costdata import catalog as catalogue
+from planner.bands import regime_of_model
+from planner.protocols import predict
 from planner.truth_rows import chosen, read_truth
 from planner.truth_scores import scores
 from planner.validate import Prediction, Validation
-from planner.validate import validate as predict
 from simkernel.errors import BadStudy
 
-SHIPPED = "shipped"
 ROW_COLUMNS = (
-    "case_id", "source_group", "model", "accelerator", "metric", "measured", "predicted", "ratio",
-    "is_infeasible",
+    "case_id", "source_group", "model", "accelerator", "metric", "profile", "regime", "measured",
+    "predicted", "ratio", "is_infeasible",
 )  # fmt: skip
 
 
@@ -29,21 +29,20 @@ def validate(
     Parameters
     ----------
     truth : files of training measurements
-    protocol : "shipped", the only one of this version: the tables in the repository, no fit
+    protocol : "shipped" (nothing fitted), "fitted", "leave_one_out:COLUMN" or
+        "one_factor:COLUMN,…"; see `planner.protocols`
     where : COLUMN=VALUE, narrowing or overriding which rows are used
     rows_to : a CSV file to write one line per predicted row to
 
     Raises
     ------
-    BadStudy : another protocol, or a condition that is none
+    BadStudy : another protocol, a condition that is none, or too few rows to fit on
     BadFile : a file that is no file of training measurements
     """
-    if protocol != SHIPPED:
-        raise BadStudy(f'--protocol {protocol}: not in this version; wanted "{SHIPPED}"')
     rows = chosen(read_truth(truth), where)
     if not rows:
         raise BadStudy("no row is left to validate; widen --where")
-    found = predict(rows, catalogue.load())
+    found = predict(rows, catalogue.load(), protocol)
     if rows_to is not None:
         _write(rows_to, found.predictions)
     return document(len(rows), found, protocol)
@@ -105,6 +104,7 @@ def _write(path: Path, predictions: Sequence[Prediction]) -> None:
         writer.writerow([*ROW_COLUMNS, *plans, *(f"{name}_s" for name in terms)])
         for p in predictions:
             texts = [p.row.text(n) for n in ROW_COLUMNS[:5]]
+            texts += [p.case.kind, regime_of_model(p.case.model)]
             numbers = [p.measured, p.predicted, p.ratio, int(p.is_infeasible)]
             settings = [p.plan.get(n, "") for n in plans]
             writer.writerow([*texts, *numbers, *settings, *(p.terms_s.get(n, "") for n in terms)])

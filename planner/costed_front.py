@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from planner.bands import given_by, with_bands
+from planner.bands import given_by, regime_of, with_bands
 from planner.costing import Costed, cost_at, judged, limits_on, objectives_of, worst_excess
 from planner.metrics import find_metric
 from planner.nearest import NEAREST_ROWS
@@ -100,7 +100,7 @@ def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) 
         columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
         rows = (first + bought.plans) * sites + site
         is_priced = desk.is_priced[bought.chips]
-        columns = with_bands(study.kind, columns, given_by(study.pin), is_priced)
+        columns = with_bands(study.kind, columns, given_by(study.pin), is_priced, regime_of(study))
         _add_rows(study, found, rows, columns)
 
 

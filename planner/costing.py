@@ -17,7 +17,7 @@ import numpy.typing as npt
 from costdata.catalog import Catalog
 from costdata.nulls import Nulls, of_rows, reasons_of_row, told
 from planner.archive_columns import ledger_columns
-from planner.bands import given_by, with_bands
+from planner.bands import given_by, regime_of, with_bands
 from planner.evaluate import Limit
 from planner.metrics import find_metric, is_at_least
 from planner.null_objectives import UNKNOWN_OBJECTIVE, is_known_of
@@ -118,7 +118,9 @@ def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
     columns["site"] = np.array(study.costing.site, dtype=object)[rows.site_rows]
     columns["acquire"] = np.full(len(rows.site_rows), study.costing.acquire, dtype=object)
     columns["unverified_facts"] = rows.unverified_facts
-    columns = with_bands(study.kind, columns, given_by(study.pin), rows.is_priced)
+    columns = with_bands(
+        study.kind, columns, given_by(study.pin), rows.is_priced, regime_of(study)
+    )
     limits = limits_on(study, columns)
     is_allowed, rejected = judged(study, columns, limits)
     rejected["missing_fact"] = len(plans["devices"]) * len(study.costing.site) - len(is_allowed)

@@ -13,6 +13,7 @@ import numpy as np
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
+from costdata.profiles import SHIPPED, UNFUSED
 from costdata.support import KERNELS
 from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
@@ -68,6 +69,10 @@ class Engine:
         """One chip as a table of one row."""
         return self._chips[name]
 
+    def job_on(self, name: str) -> TrainingJob:
+        """The run on one chip: with the software stack of the study's profile."""
+        return self._jobs[name]
+
     def shelf(self, name: str) -> Shelf:
         """What is sold around one chip."""
         return self._shelves[name]
@@ -81,6 +86,28 @@ class Engine:
         rows = self.catalog.tables["efficiency_gemm"]
         found = [rows.get((name, precision)) for precision in PRECISIONS]
         return np.array([1.0 * (r is not None and r.text("basis") == "measured") for r in found])
+
+    @cached_property
+    def profile(self) -> str:
+        """The kind of software stack, as the study names it.
+
+        Unfused attention without a profile is that of the stack which had it.
+        """
+        named = str(self.study.axes["profile"][0])
+        is_unfused = self.study.training.attention == "unfused"
+        return UNFUSED if is_unfused and named == SHIPPED else named
+
+    @cached_property
+    def _jobs(self) -> dict[str, TrainingJob]:
+        is_fused = self.study.training.attention == "flash"
+        stacks = {name: self.catalog.stack(self.profile, name) for name in self.space.chips}
+        return {
+            name: replace(
+                self.job,
+                stack=replace(stack, is_attention_fused=is_fused and stack.is_attention_fused),
+            )
+            for name, stack in stacks.items()
+        }
 
     @cached_property
     def _shelves(self) -> dict[str, Shelf]:
@@ -116,6 +143,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
             'wanted kind = "train"'
         )
     refuse_unknown_metrics(study)
+    _refuse_two_profiles(study)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     work = study.training
     model = read_model(work.model)
@@ -129,9 +157,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         tokens=work.tokens,
         tokens_per_sequence=work.tokens_per_sequence,
         max_global_batch_tokens=work.max_global_batch_tokens,
-        is_attention_fused=work.attention == "flash",
         has_draft_layers=work.mtp,
-        **host_floors(catalog, is_fused=work.attention == "flash"),
     )
     return Engine(
         study=study,
@@ -172,6 +198,16 @@ def refuse_unknown_metrics(study: Study) -> None:
         raise BadStudy(*faults)
 
 
+def _refuse_two_profiles(study: Study) -> None:
+    """A study is about one kind of software stack."""
+    given = study.axes["profile"]
+    if len(given) > 1:
+        raise BadStudy(
+            f"axes.profile has {len(given)} values; wanted one; run the study once for each and "
+            "compare the runs with planner diff"
+        )
+
+
 def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know that no figure shows."""
     notes = {}
@@ -183,17 +219,6 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             "those of the catalogue"
         )
     return notes
-
-
-def host_floors(catalog: Catalog, *, is_fused: bool) -> dict[str, float]:
-    """Launch times of a layer on a stack, by the names a TrainingJob has for them [s]."""
-    if not is_fused:
-        unfused_s = catalog.planning("host_s_per_layer_unfused")
-        return {"dense_host_s": unfused_s, "moe_host_s": unfused_s}
-    return {
-        "dense_host_s": catalog.planning("host_s_per_layer_dense"),
-        "moe_host_s": catalog.planning("host_s_per_layer_moe"),
-    }
 
 
 def kernels_of(model: Model) -> tuple[str, ...]:

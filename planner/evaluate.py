@@ -101,7 +101,7 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     """
     plans = training_plans(engine, columns)
     chip = chip_of(engine, columns, accelerator)
-    step = training_step(engine.job, engine.model, chip, plans, engine.reserve)
+    step = training_step(engine.job_on(accelerator), engine.model, chip, plans, engine.reserve)
     step, watts = _capped(chip, plans, step)
     if not is_step_given(engine.study):
         return _gathered(engine, chip, plans, step, watts, accelerator)

@@ -1,8 +1,9 @@
-"""Make the bands of speed from published runs, and of what follows from speed.
+"""Make the bands of speed from runs that were left out of the fit, and of what follows from speed.
 
-`python -m planner.measured_bands tests/truth/train.csv` rewrites those rows of bands.csv; with
-`--check` it compares them with the shipped ones instead. The band of a step is what was measured
-over what was predicted, nothing fitted; independent errors are joined as logarithms.
+`planner validate tests/truth/train.csv --protocol leave_one_out:source_group --rows
+tests/truth/left_out.csv` predicts every published run without its source; `python -m
+planner.measured_bands tests/truth/left_out.csv` turns what that missed into rows of bands.csv, or
+compares them with the shipped ones (`--check`). Independent errors are joined as logarithms.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from costdata import catalog as catalogue
-from planner.bands import TABLE
-from planner.truth_rows import chosen, read_truth
-from planner.truth_scores import step_band
-from planner.validate import validate
-from simkernel.errors import PlanError
+import numpy as np
 
-Band = tuple[float, float]
+from planner.bands import DENSE, EXPERTS, TABLE, Band
+from planner.truth_units import MEMORY
+from simkernel.columns import Floats
+from simkernel.errors import BadFile, PlanError
+
 Cells = dict[str, str]
 
 GOODPUT: Band = (0.96, 1.04)  # worked example of arXiv 2410.18124: goodput known within 4%
@@ -31,7 +31,8 @@ WATER: Band = (0.75, 1.33)  # a third, water per kWh of site and station, region
 FOOTPRINT: Band = (0.5, 2.0)  # 2.6 times between methods, cloud-carbon-footprint#919
 
 RATES = ("tokens_per_s", "tokens_per_s_per_device", "model_flop_per_s_per_device", "mfu_frac")
-SOURCE = "planner validate tests/truth/train.csv"
+SOURCE = "planner validate tests/truth/train.csv --protocol leave_one_out:source_group"
+NEEDED = ("metric", "regime", "source_group", "ratio")
 
 
 def speed_bands(step: Band, shipped: Mapping[str, Band]) -> dict[str, tuple[Band, str, str]]:
@@ -53,7 +54,7 @@ def speed_bands(step: Band, shipped: Mapping[str, Band]) -> dict[str, tuple[Band
     as_days = "days joined as independent logarithms with "
     as_energy = "facility_mwh joined as independent logarithms with "
     return {
-        "step_s": (step, f"measured: {SOURCE}; 5% and 95% quantiles, nothing fitted", SOURCE),
+        "step_s": (step, "measured: 5% and 95% quantiles, sources of equal weight", SOURCE),
         **{name: (rate, "inverse of step_s", "step_s") for name in RATES},
         "days": (days, "step_s joined as independent logarithms with goodput to 4%", "step_s"),
         "device_hours": (days, "as days", "days"),
@@ -91,28 +92,69 @@ def joined(*bands: Band) -> Band:
     return math.exp(-low), math.exp(high)
 
 
-def measured_rows(truth: Sequence[Path], table: Path = TABLE) -> list[Cells]:
+def step_band(ratios: Floats, sources: Sequence[str]) -> Band:
+    """5% and 95% quantiles of measured over predicted step seconds.
+
+    Parameters
+    ----------
+    ratios : (n,) predicted over measured speed of runs that the fit did not see
+    sources : (n,) source of each
+
+    Notes
+    -----
+    Every source weighs the same, however many runs it published: the next source is one more
+    draw among sources (Dunn, Wasserman and Ramdas 2018, Distribution-free prediction sets for
+    two-layer hierarchical models, arXiv 1809.07441).
+    """
+    named, counts = np.unique(sources, return_counts=True)
+    weights = 1.0 / counts[np.searchsorted(named, sources)]
+    order = np.argsort(ratios)
+    ranks = np.cumsum(weights[order]) - 0.5 * weights[order]
+    low, high = np.interp([0.05, 0.95], ranks / weights.sum(), ratios[order])
+    return float(low), float(high)
+
+
+def measured_rows(left_out: Path, table: Path = TABLE) -> list[Cells]:
     """The whole table of bands with those of speed as measured; widened to two digits.
+
+    Parameters
+    ----------
+    left_out : what `planner validate --rows` wrote of runs that were left out
 
     Raises
     ------
-    BadFile : a file of measurements that cannot be read
+    BadFile : a file that holds no such rows
     """
-    found = validate(chosen(read_truth(truth), []), catalogue.load())
-    rows = _table(table)
+    runs, rows = _read_runs(left_out), _table(table)
     shipped = {r["quantity"]: (float(r["low_frac"]), float(r["high_frac"])) for r in rows}
-    made = speed_bands(step_band(found.predictions), shipped)
-    return [_row(row, made) for row in rows]
+    made = {}
+    for regime in (DENSE, EXPERTS):
+        own = [run for run in runs if run["regime"] == regime]
+        ratios = np.array([float(run["ratio"]) for run in own])
+        made[regime] = speed_bands(step_band(ratios, [r["source_group"] for r in own]), shipped)
+    return [_row(row, made.get(row["regime"], {})) for row in rows]
+
+
+def _read_runs(path: Path) -> list[Cells]:
+    try:
+        rows = [row for row in _table(path) if row.get("metric") not in (None, *MEMORY)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadFile(f"{path} cannot be read: {error}") from error
+    lacking = [name for name in NEEDED if not rows or name not in rows[0]]
+    if lacking or {row["regime"] for row in rows} != {DENSE, EXPERTS}:
+        why = f"lacks {', '.join(lacking)}" if lacking else "has not both regimes"
+        raise BadFile(f"{path} {why}; make it with {SOURCE} --rows {path}")
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 0 if done or equal, 2 if the shipped bands differ or a file is bad."""
     parser = argparse.ArgumentParser(prog="python -m planner.measured_bands", description=__doc__)
-    parser.add_argument("truth", nargs="+", type=Path, help="files of training measurements")
+    parser.add_argument("left_out", type=Path, help="rows that planner validate wrote")
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     given = parser.parse_args(arguments)
     try:
-        rows = measured_rows(given.truth)
+        rows = measured_rows(given.left_out)
     except PlanError as error:
         print("\n".join(error.faults), file=sys.stderr)
         return 2
@@ -130,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def differences(shipped: Sequence[Cells], made: Sequence[Cells]) -> list[str]:
     """Where the shipped table differs from the measured one, in words."""
     return [
-        f"bands.csv {was['quantity']} {name}: has {was[name]}, measured {row[name]}"
+        f"bands.csv {was['quantity']} {was['regime']}: {name} {was[name]}, measured {row[name]}"
         for was, row in zip(shipped, made, strict=True)
         for name in ("low_frac", "high_frac")
         if float(was[name]) != float(row[name])

@@ -3,8 +3,10 @@
 The rule, written before any score was looked at: of the plans that fit in memory, the one with
 the least tensor parallelism, then the least sharding (ZeRO 1, then 3), then the least recompute,
 then the largest micro-batch up to 16,384 tokens (one sequence with a pipeline or with tensor
-parallelism of 4 or more). Every other degree left blank is 1. The scale-up domain is the
-smallest on offer that holds the job, else the largest.
+parallelism of 4 or more). A pipeline whose virtual stages are not stated is interleaved, with
+chunks of at least two layers, if its micro-batches allow (Megatron-LM's recipes), but one forward
+one backward with ZeRO 3 (torchtitan's default schedule). Every other degree left blank is 1.
+The scale-up domain is the smallest on offer that holds the job, else the largest.
 """
 
 from __future__ import annotations
@@ -25,6 +27,14 @@ PLAIN_ZERO = (1, 3)
 PLAIN_TENSOR = (1, 2, 4, 8)
 FROM_TENSOR_SINGLE = 4
 """From this tensor parallelism on a micro-batch that is not stated is one sequence."""
+
+SELECTIVE = "selective"
+SELECTIVE_MEMORY_FRAC = 2.0
+"""A run that says selective, and would need more than so many times the memory of its chip with
+ours, had a policy of its own that keeps less: it is taken as full."""
+
+FEWEST_CHUNK_LAYERS = 2
+"""Published interleaved runs keep one to five layers in a chunk (Megatron-LM, NeMo recipes)."""
 
 Decisions = dict[str, float]
 
@@ -52,7 +62,9 @@ def plans_of_row(row: TruthRow, model: Model, domain_options: Sequence[int]) -> 
     """
     stated = _stated(row, domain_options)
     plans = [
-        _decisions(row, model, stated, tensor, zero, recompute, micro)
+        _decisions(
+            stated, tensor, zero, recompute, micro, _chunks(row, model, stated, tensor, micro)
+        )
         for tensor, zero, recompute in product(
             _tensor(row, model, stated), _zero(row), _recompute(row)
         )
@@ -103,6 +115,8 @@ def _zero(row: TruthRow) -> list[int]:
 
 def _recompute(row: TruthRow) -> list[str]:
     given = row.text("recompute")
+    if given == SELECTIVE:
+        return [given, "full"]
     return [given] if given in RECOMPUTE else list(RECOMPUTE)
 
 
@@ -125,11 +139,21 @@ def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
     yield from (n for n in options if own % n == 0)
 
 
+def _chunks(row: TruthRow, model: Model, stated: Stated, tensor: int, micro: int) -> int:
+    """Virtual stages: as stated, else as many as leave two layers a chunk."""
+    given = 1 if row.text("zero_stage") == "3" else row.count("vpp")
+    if stated.pipeline == 1 or given is not None:
+        return given or 1 if stated.pipeline > 1 else 1
+    data = stated.devices // (tensor * stated.pipeline * stated.context)
+    if stated.batch // (data * micro) % stated.pipeline:
+        return 1
+    return max(model.layers // (stated.pipeline * FEWEST_CHUNK_LAYERS), 1)
+
+
 def _decisions(
-    row: TruthRow, model: Model, stated: Stated, tensor: int, zero: int, recompute: str, micro: int
+    stated: Stated, tensor: int, zero: int, recompute: str, micro: int, chunks: int
 ) -> Decisions:
     """One plan in the columns of simkernel.candidates.TrainingPlans."""
-    chunks = (row.count("vpp") or 1) if stated.pipeline > 1 else 1
     schedule = "interleaved" if chunks > 1 else "one_forward_one_backward"
     return {
         "devices": stated.devices,

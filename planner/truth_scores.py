@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.bands import bands
+from planner.bands import Band, bands, regime_of_model
 from planner.validate import Prediction
 
 GROUPS: Mapping[str, str] = {
@@ -61,7 +61,7 @@ def score(predictions: Sequence[Prediction]) -> dict[str, float | None]:
     """Scores of some rows of one metric."""
     ratio = np.array([prediction.ratio for prediction in predictions])
     ape = np.abs(ratio - 1.0)
-    log_low, log_high = (np.log(end) for end in bands()[BAND_OF[predictions[0].metric]])
+    log_low, log_high = np.log([_band(prediction) for prediction in predictions]).T
     needed = -np.log(ratio)
     inner = INNER_OVER_OUTER
     return {
@@ -74,6 +74,12 @@ def score(predictions: Sequence[Prediction]) -> dict[str, float | None]:
         "coverage_90": float(np.mean((needed >= log_low) & (needed <= log_high))),
         "rank_tau": rank_tau(predictions),
     }
+
+
+def _band(prediction: Prediction) -> Band:
+    """The shipped 90% band of a prediction."""
+    regime = regime_of_model(prediction.case.model)
+    return bands(regime)[BAND_OF[prediction.metric]]
 
 
 def rank_tau(predictions: Sequence[Prediction]) -> float | None:
@@ -89,13 +95,6 @@ def rank_tau(predictions: Sequence[Prediction]) -> float | None:
     """
     taus = [tau for group in _factorial(predictions) if (tau := _tau(group)) is not None]
     return float(np.mean(taus)) if taus else None
-
-
-def step_band(predictions: Iterable[Prediction]) -> tuple[float, float]:
-    """5% and 95% quantiles of measured over predicted step seconds, throughput rows only."""
-    ratio = [p.ratio for p in predictions if p.metric == "throughput"]
-    low, high = np.quantile(ratio, [0.05, 0.95])
-    return float(low), float(high)
 
 
 def _by(predictions: Iterable[Prediction], column: str) -> dict[str, list[Prediction]]:

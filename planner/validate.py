@@ -1,12 +1,12 @@
 """Predicted against published: each training measurement through the same physics as a study.
 
-Nothing is fitted: the profiles are the shipped ones. Speeds are compared as tokens per second,
-whatever the row states (step time, TFLOP/s, MFU), memory as bytes of the fullest device.
+Speeds are compared as tokens per second, whatever the row states (step time, TFLOP/s, MFU),
+memory as bytes of the fullest device. Which profile a run had is read from its row; the figures
+of the profile are the shipped ones unless a protocol refits them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -14,10 +14,16 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from planner.engine import host_floors
+from costdata.profiles import VENDOR
 from planner.truth_models import model_of_row
-from planner.truth_plans import Decisions, plans_of_row
+from planner.truth_plans import (
+    SELECTIVE,
+    SELECTIVE_MEMORY_FRAC,
+    Decisions,
+    plans_of_row,
+)
 from planner.truth_rows import TruthRow
+from planner.truth_stacks import release_year, stack_kind
 from planner.truth_units import implied_tokens_per_s, is_speed, memory_terms
 from simkernel.candidates import TrainingPlans, plan_of
 from simkernel.columns import Codes, Floats
@@ -25,25 +31,28 @@ from simkernel.errors import MissingFact, PlanError
 from simkernel.hardware import Chips
 from simkernel.memory import Reserve
 from simkernel.models import Model
+from simkernel.stack import Stack
 from simkernel.train import Step, training_step
 from simkernel.workload import TrainingJob
 
 GIB = 2.0**30
-UNFUSED = "2020-22 unfused attention"
-LAST_UNFUSED_YEAR = 2022
-"""Year of FlashAttention (arXiv 2205.14135); stacks of published runs took it up after it."""
-YEAR = re.compile(r"\b20[12]\d\b")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A row made ready: model, chip and plans in order of preference."""
+    """A row made ready: model, chip, stack and plans in order of preference.
+
+    `kind` names the profile; `release` is the vendor's, in years after 2000, 0 where none is.
+    """
 
     row: TruthRow
     model: Model
     accelerator: str
+    architecture: str
+    kind: str
+    release: float
+    stack: Stack
     plans: Sequence[Decisions]
-    host_floors: Mapping[str, float]
 
     @property
     def job(self) -> TrainingJob:
@@ -52,9 +61,8 @@ class Case:
             tokens=1.0,
             tokens_per_sequence=self.row.count("seq_len") or 1,
             max_global_batch_tokens=np.inf,
-            is_attention_fused=is_attention_fused(self.row),
             has_draft_layers=self.row.text("mtp") == "1",
-            **self.host_floors,
+            stack=self.stack,
         )
 
 
@@ -65,13 +73,18 @@ class Prediction:
     `plan` is what was predicted, stated settings and those the rule filled; `terms_s` the step.
     """
 
-    row: TruthRow
+    case: Case
     metric: str
     measured: float
     predicted: float
     is_infeasible: bool
     plan: Decisions
     terms_s: Mapping[str, float]
+
+    @property
+    def row(self) -> TruthRow:
+        """The measurement."""
+        return self.case.row
 
     @property
     def ratio(self) -> float:
@@ -85,6 +98,45 @@ class Validation:
 
     predictions: tuple[Prediction, ...]
     unsupported: tuple[tuple[str, str], ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Block:
+    """Speeds that one call prices: same model, job, chip, kind of stack and release.
+
+    `rows` (n,) are their places among all speeds, `tokens` (n,) of one step.
+    """
+
+    kind: str
+    release: float
+    accelerator: str
+    architecture: str
+    job: TrainingJob
+    model: Model
+    plans: TrainingPlans
+    chips: Chips
+    rows: Codes
+    tokens: Floats
+
+    def repeated(self, times: int) -> Block:
+        """The same rows several times over, one whole block after another."""
+        again = np.tile(np.arange(len(self.rows)), times)
+        return replace(
+            self,
+            plans=self.plans.take(again),
+            chips=self.chips.take(again),
+            tokens=self.tokens[again],
+        )
+
+
+NO_RESERVE = Reserve(0.0, 0.0)
+
+
+def speeds(block: Block, stack: Stack) -> Floats:
+    """Tokens per second of every row of a block on a stack; (n,)."""
+    job = replace(block.job, stack=stack)
+    step = training_step(job, block.model, block.chips, block.plans, NO_RESERVE)
+    return block.tokens / np.asarray(step.time.total)
 
 
 def validate(rows: Iterable[TruthRow], catalog: Catalog) -> Validation:
@@ -116,12 +168,33 @@ def validate(rows: Iterable[TruthRow], catalog: Catalog) -> Validation:
     return Validation(tuple(found[i] for i in sorted(found)), tuple(unsupported))
 
 
-def is_attention_fused(row: TruthRow) -> bool:
-    """Whether the run had flash-type attention: `stack`, else by the year its source names."""
-    if row.text("stack"):
-        return not row.text("stack").startswith(UNFUSED)
-    years = [int(year) for year in YEAR.findall(row.text("source"))]
-    return not years or max(years) > LAST_UNFUSED_YEAR
+def blocks_of(predictions: Sequence[Prediction], catalog: Catalog) -> tuple[Block, ...]:
+    """Predicted speeds in blocks, each row with the plan that was predicted."""
+    groups: dict[Any, list[int]] = {}
+    for i, prediction in enumerate(predictions):
+        case = prediction.case
+        key = (case.model, replace(case.job, stack=Stack()), case.accelerator)
+        groups.setdefault((*key, case.kind, case.release), []).append(i)
+    return tuple(
+        _block([predictions[i] for i in g], np.array(g), catalog) for g in groups.values()
+    )
+
+
+def _block(members: Sequence[Prediction], rows: Codes, catalog: Catalog) -> Block:
+    first = members[0].case
+    plans = _joined([p.plan for p in members])
+    return Block(
+        kind=first.kind,
+        release=first.release,
+        accelerator=first.accelerator,
+        architecture=first.architecture,
+        job=first.job,
+        model=first.model,
+        plans=plans,
+        chips=_chips([p.case for p in members], catalog),
+        rows=rows,
+        tokens=plans.global_batch_sequences * float(first.job.tokens_per_sequence),
+    )
 
 
 def _case(row: TruthRow, catalog: Catalog) -> Case:
@@ -132,10 +205,19 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
     is_unsharded = row.text("sp") == "0" and (row.count("tp") or 1) > 1
     if memory_terms(row) and is_unsharded and "activation" in row.text("metric"):
         raise MissingFact("tensor parallelism without sequence parallelism is not modelled")
-    model = model_of_row(row)
-    plans = plans_of_row(row, model, catalog.accelerator(name).domain_options)
-    floors = host_floors(catalog, is_fused=is_attention_fused(row))
-    return Case(row, model, name, plans, floors)
+    model, facts = model_of_row(row), catalog.accelerator(name)
+    kind = stack_kind(row, facts.architecture)
+    release = release_year(row) if kind == VENDOR else None
+    return Case(
+        row=row,
+        model=model,
+        accelerator=name,
+        architecture=facts.architecture,
+        kind=kind,
+        release=release or 0.0,
+        stack=catalog.stack(kind, name, release_year=release),
+        plans=plans_of_row(row, model, facts.domain_options),
+    )
 
 
 def _alike(cases: Mapping[int, Case]) -> dict[Any, list[int]]:
@@ -149,7 +231,8 @@ def _alike(cases: Mapping[int, Case]) -> dict[Any, list[int]]:
 def _predicted(cases: Mapping[int, Case], catalog: Catalog) -> dict[int, Prediction]:
     """All plans of all cases in one block; of each case the first plan that fits, else the last.
 
-    A case without a plan that fits is still predicted, and told to be infeasible.
+    A case without a plan that fits is still predicted, and told to be infeasible. A stated
+    selective recompute is taken at its word up to SELECTIVE_MEMORY_FRAC of the memory.
     """
     first = next(iter(cases.values()))
     owners = np.array([i for i, case in cases.items() for _ in case.plans])
@@ -158,14 +241,16 @@ def _predicted(cases: Mapping[int, Case], catalog: Catalog) -> dict[int, Predict
     reserve = Reserve(catalog.planning("framework_bytes"), catalog.planning("fragmentation_frac"))
     with np.errstate(invalid="ignore"):  # NaN of a precision the chip lacks: told as unsupported
         step = training_step(first.job, first.model, chips, plans, reserve)
-    fits = np.asarray(step.resident.total) <= chips.memory_bytes
+    resident_bytes = np.asarray(step.resident.total)
+    fits = resident_bytes <= chips.memory_bytes
     out = {}
     for i, case in cases.items():
         mine = np.flatnonzero(owners == i)
-        fitting = mine[fits[mine]]
+        most = SELECTIVE_MEMORY_FRAC if case.row.text("recompute") == SELECTIVE else 1.0
+        fitting = mine[resident_bytes[mine] <= most * chips.memory_bytes[mine]]
         at = int(fitting[0] if len(fitting) else mine[-1])
         plan = case.plans[at - int(mine[0])]
-        out[i] = _prediction(case, chips, step, at, plan, is_infeasible=not len(fitting))
+        out[i] = _prediction(case, chips, step, at, plan, is_infeasible=not fits[at])
     return out
 
 
@@ -184,7 +269,7 @@ def _prediction(
         metric, measured = "throughput", implied_tokens_per_s(row, case.model, peak)
         tokens = plan["global_batch_sequences"] * (row.count("seq_len") or 1)
         predicted = tokens / float(np.asarray(step.time.total)[at])
-    return Prediction(row, metric, measured, predicted, is_infeasible, plan, terms_s)
+    return Prediction(case, metric, measured, predicted, is_infeasible, plan, terms_s)
 
 
 def _joined(decisions: Sequence[Decisions]) -> TrainingPlans:

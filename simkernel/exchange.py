@@ -7,6 +7,7 @@ traffic depends on a whole stage and sits with the layout.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -64,7 +65,25 @@ def tensor_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     group = share.placement.tensor
     gather = collective(share, "all_gather", group, payload)
     scatter = collective(share, "reduce_scatter", group, payload)
-    return (gather + scatter).times(float(_gathers(kind)))
+    return _in_pieces(share, gather + scatter).times(float(_gathers(kind)))
+
+
+def _in_pieces(share: Share, moved: Pass) -> Pass:
+    """Tensor traffic cut into as many pieces as ranks, each beside the product of another.
+
+    Only the first piece has nothing to run beside; of the rest the contended share is left.
+    The wires stay as busy, so a product too short to hide them does not.
+
+    References
+    ----------
+    Wang et al., Overlap Communication with Dependent Computation, ASPLOS 2023, section 3.
+    """
+    if not share.stack.overlaps_tensor:
+        return moved
+    first = 1.0 / share.tensor
+    return replace(
+        moved, floor_s=moved.floor_s * (first + share.stack.contention_frac * (1.0 - first))
+    )
 
 
 def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
@@ -107,11 +126,20 @@ def expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     remote_frac = np.minimum(np.where(domains > 1, remote, 1.0), 1.0)
     both = Pass()
     for width in (share.input_bytes, WIDE_BYTES):
-        both = both + collective(share, "all_to_all", group, copies * width, remote_frac)
+        once = collective(share, "all_to_all", group, copies * width, remote_frac)
+        both = both + _as_slow_as_stack(share, once)
     spread = share.placement.expert_tensor
     inner = copies * share.expert_tensor * WIDE_BYTES
     gather = collective(share, "all_gather", spread, inner)
     return both + gather + collective(share, "reduce_scatter", spread, inner)
+
+
+def _as_slow_as_stack(share: Share, moved: Pass) -> Pass:
+    """An exchange between experts, each tier as slow as the stack makes it."""
+    inside = moved.inside_s * share.stack.inside_exchange_frac
+    outside = moved.outside_s * share.stack.outside_exchange_frac
+    latency = moved.floor_s - np.maximum(moved.inside_s, moved.outside_s)
+    return replace(moved, floor_s=np.maximum(inside, outside) + latency)
 
 
 def distinct_domains(domains: Column, kind: LayerKind) -> Column:

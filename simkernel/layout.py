@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Column, Floats
 from simkernel.exchange import all_sends, boundary_send, collective
 from simkernel.hardware import Chips
 from simkernel.memory import (
-    GRADIENT_BYTES,
     UPDATE_BYTES,
     StageMemory,
     StageParameters,
@@ -118,7 +117,7 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
         np.concatenate([parameters.expert.T, mean[1][None, :]]),
     )
     return Layout(
-        work=_works(parts, job, model, is_single, layers),
+        work=_works(parts, share, model, is_single, layers),
         sync=tuple(sync),
         mean_work=_mean_work(parts, model, plans.pipeline_parallel)
         + all_sends(share, model, plans.virtual_stages),
@@ -167,22 +166,28 @@ def _parts(share: Share, job: TrainingJob, model: Model) -> _Parts:
 
 
 def _works(
-    parts: _Parts, job: TrainingJob, model: Model, is_single: Codes, layers: Floats
+    parts: _Parts, share: Share, model: Model, is_single: Codes, layers: Floats
 ) -> tuple[StageWork, ...]:
     """Work of one micro-batch on the first, the heaviest inner and the last stage."""
     alone, always = is_single * 1.0, np.ones(len(is_single))
     at = ((always, alone), (alone * 0.0, alone * 0.0), (alone, always))
-    host_s = _host_s(job, model, layers)
+    host_s = _host_s(share, model, layers)
     return tuple(
         _hosted(_stage(parts, layers[:, i, :], first, last), host_s[:, i])
         for i, (first, last) in enumerate(at)
     )
 
 
-def _host_s(job: TrainingJob, model: Model, layers: Floats) -> Floats:
+def _host_s(share: Share, model: Model, layers: Floats) -> Floats:
     """Seconds the host launches kernels for one micro-batch on each stage; (n, 3)."""
-    each = [job.moe_host_s if k.mlp == "moe" else job.dense_host_s for k in model.kinds]
-    return (layers * np.array(each)).sum(-1)
+    stack, total = share.stack, np.zeros(layers.shape[:2])
+    for i, kind in enumerate(model.kinds):
+        each: Column = stack.dense_host_s
+        if kind.mlp == "moe":
+            started = np.where(share.is_block_scaled, kind.experts / share.expert, 0.0)
+            each = stack.moe_host_s + stack.expert_host_s * started
+        total = total + layers[:, :, i] * np.reshape(each, (-1, 1))
+    return total
 
 
 def _hosted(work: StageWork, host_s: Floats) -> StageWork:
@@ -249,6 +254,7 @@ def _syncs(share: Share, dense: Floats, expert: Floats) -> list[StageSync]:
         (share.placement.expert_data, expert),
     ):
         gather = gather + collective(share, "all_gather", group, held * WIDE_BYTES)
-        scatter = scatter + collective(share, "reduce_scatter", group, held * GRADIENT_BYTES)
-        reduce = reduce + collective(share, "all_reduce", group, held * GRADIENT_BYTES)
+        gradients = held * share.reduced_bytes
+        scatter = scatter + collective(share, "reduce_scatter", group, gradients)
+        reduce = reduce + collective(share, "all_reduce", group, gradients)
     return [StageSync(gather.at(i), scatter.at(i), reduce.at(i)) for i in range(len(dense))]

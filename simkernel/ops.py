@@ -132,6 +132,8 @@ def _products(
 def _rates(share: Share, weight: Weight) -> tuple[GemmRates, Column]:
     if weight.name in UNQUANTISED:
         return share.wide_gemm, WIDE_BYTES
+    if weight.split.startswith("expert"):
+        return share.grouped_gemm, share.input_bytes
     return share.gemm, share.input_bytes
 
 
@@ -227,28 +229,38 @@ def _squared(share: Share, core: Core, factor: float) -> Pass:
     Scale and mask read and write 2 bytes, softmax 2 + 2, dropout 2 + 2 + 1 for the mask.
     """
     values = share.tokens * share.sequence_tokens * core.heads / share.tensor
-    return computed(stream_work(share.stream, values * 13.0 * factor))
+    return computed(stream_work(share.stream, values * 13.0 * factor * share.stack.stream_passes))
 
 
 def _elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: float) -> Pass:
-    """Norms, residuals, activation, rotary and the permutation of expert tokens, as bytes.
+    """Norms, residuals, activation, casts and the permutation of expert tokens, as bytes.
 
     Per sub-block: a norm reads and writes h, a residual reads two and writes one. A gated
-    activation reads 2 w and writes w; quantised inputs are written once more.
+    activation reads 2 w and writes w; permuting and its reverse read and write each routed token.
     """
     blocks = (kind.core is not None) + (kind.mlp != "none")
-    own = share.own_tokens * model.hidden * 5 * blocks * WIDE_BYTES
-    total = computed(stream_work(share.stream, own * share_of_forward))
-    width = kind.mlp_width * (3 if kind.gated else 2)
+    stack, own = share.stack, share.own_tokens
+    values, cast, permuted = _mlp_values(share, model, kind)
+    moved = (own * model.hidden * 5 * blocks + values) * WIDE_BYTES
+    moved = moved + (cast + own * model.hidden * blocks) * share.cast_bytes
+    moved = moved * stack.stream_passes + permuted * WIDE_BYTES * stack.permute_passes
+    return computed(stream_work(share.stream, moved * share_of_forward))
+
+
+def _mlp_values(share: Share, model: Model, kind: LayerKind) -> tuple[Column, Column, Column]:
+    """Values that the second sub-block's own kernels move, quantise, and permute to experts."""
+    own, width, each = share.own_tokens, kind.mlp_width, 3 if kind.gated else 2
+    if kind.mlp == "none":
+        return 0.0, 0.0, 0.0
     if kind.mlp == "dense":
-        moved = share.tokens / share.tensor * width * WIDE_BYTES
-        total = total + computed(stream_work(share.stream, moved * share_of_forward))
-    if kind.mlp == "moe":
-        routed = share.own_tokens * kind.top_k * imbalance(share, kind)
-        shared = share.own_tokens * kind.shared_width * (3 if kind.gated else 2)
-        moved = (routed * (width + 4 * model.hidden) + shared) * WIDE_BYTES
-        total = total + computed(stream_work(share.stream, moved * share_of_forward))
-    return total
+        return own * width * each, own * width, 0.0
+    routed = own * kind.top_k * imbalance(share, kind)
+    values = routed * width * each + own * kind.shared_width * each
+    if kind.expert_vector_parameters:
+        results = routed * (width * (each - 1) + model.hidden)
+        values = values + results * share.stack.bias_passes
+    cast = routed * (width + model.hidden) + own * kind.shared_width
+    return values, cast, routed * 4 * model.hidden
 
 
 def _beside(core: Pass, traffic: Pass) -> Pass:

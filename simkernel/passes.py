@@ -13,6 +13,7 @@ import numpy as np
 
 from simkernel.columns import Column, Floats
 from simkernel.roofline import Work
+from simkernel.stack import Stack
 from simkernel.traffic import Traffic
 
 
@@ -95,6 +96,30 @@ def combine(*passes: Pass) -> Floats:
     for other in (*busy[1:], *(p.floor_s for p in passes)):
         elapsed = np.maximum(elapsed, other)
     return elapsed
+
+
+def overlapped(done: Pass, beside: Pass, stack: Stack) -> Floats:
+    """Elapsed seconds of a pass and of the communication beside it, on a stack.
+
+    Parameters
+    ----------
+    done : work of the devices
+    beside : collectives that wait for nothing in `done`
+    stack : whether they run together, and what running together costs
+
+    Returns
+    -------
+    (n,) [s]
+
+    Notes
+    -----
+    Collectives run on the processors that the products want: what is hidden still takes
+    `contention_frac` of its time from them. Without overlap one runs after the other.
+    """
+    if not stack.overlaps_data:
+        return np.asarray(done.floor_s + beside.floor_s)
+    hidden = np.minimum(done.floor_s, beside.floor_s)
+    return combine(done, beside) + stack.contention_frac * hidden
 
 
 def _is_zero(value: Column) -> bool:

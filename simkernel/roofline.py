@@ -102,13 +102,16 @@ class CoreShape(NamedTuple):
     bytes_per_value: Column
 
 
-def gemm_rates(chips: Chips, precision_codes: Codes | int) -> GemmRates:
+def gemm_rates(
+    chips: Chips, precision_codes: Codes | int, reached_frac: Column = 1.0
+) -> GemmRates:
     """The matrix-product curve of each chip at one precision per row.
 
     Parameters
     ----------
     chips : (n,) one row per candidate
     precision_codes : (n,) or one index into PRECISIONS
+    reached_frac : of the isolated kernel's rate, inside a whole step
 
     Returns
     -------
@@ -119,7 +122,7 @@ def gemm_rates(chips: Chips, precision_codes: Codes | int) -> GemmRates:
     hbm = chips.hbm_bytes_per_s
     return GemmRates(
         peak_s_per_flop=1.0 / peak,
-        best_s_per_flop=1.0 / (peak * curve.flop_frac_max[rows, precision_codes]),
+        best_s_per_flop=1.0 / (peak * curve.flop_frac_max[rows, precision_codes] * reached_frac),
         peak_s_per_byte=1.0 / hbm,
         best_s_per_byte=1.0 / (hbm * curve.hbm_frac[rows, precision_codes]),
         rows_half=curve.rows_half[rows, precision_codes],
@@ -129,12 +132,13 @@ def gemm_rates(chips: Chips, precision_codes: Codes | int) -> GemmRates:
     )
 
 
-def attention_rates(chips: Chips) -> AttentionRates:
+def attention_rates(chips: Chips, reached_frac: Column = 1.0) -> AttentionRates:
     """The attention curve of each chip; fp16 peak where a chip has no bf16 (V100).
 
     Parameters
     ----------
     chips : (n,) one row per candidate
+    reached_frac : of the isolated kernel's rate, inside a whole step
 
     Returns
     -------
@@ -146,7 +150,7 @@ def attention_rates(chips: Chips) -> AttentionRates:
     peak = np.where(np.isnan(bf16), fp16, bf16)
     return AttentionRates(
         peak_s_per_flop=1.0 / peak,
-        best_s_per_flop=1.0 / (peak * curve.flop_frac_max),
+        best_s_per_flop=1.0 / (peak * curve.flop_frac_max * reached_frac),
         peak_s_per_byte=1.0 / hbm,
         best_s_per_byte=1.0 / (hbm * curve.hbm_frac),
         tokens_half=curve.tokens_half,

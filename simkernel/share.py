@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
 from simkernel.models import LayerKind, Weight
 from simkernel.placement import Placement
@@ -19,11 +19,21 @@ from simkernel.roofline import (
     gemm_rates,
     stream_rates,
 )
+from simkernel.stack import Stack
 from simkernel.traffic import Network
 from simkernel.workload import TrainingJob
 
 WIDE_BYTES = 2.0
 """Bytes of a bf16 value."""
+
+FULL_BYTES = 4.0
+"""Bytes of a fp32 value."""
+
+TENSOR_SCALED = ("fp8", "fp8_block")
+"""Precisions with a scale per tensor, row or block of 128 values."""
+
+MICROSCALED = ("mxfp8", "nvfp4", "mxfp4")
+"""Precisions with a scale per 16 or 32 values."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,7 @@ class Share:
     expert_tensor: Codes
     input_bytes: Floats
     gemm: GemmRates
+    grouped_gemm: GemmRates
     wide_gemm: GemmRates
     attention: AttentionRates
     stream: StreamRates
@@ -50,7 +61,35 @@ class Share:
     network: Network
     collective_code: Codes
     recompute_code: Codes
-    is_fused: bool
+    is_half: Masks
+    stack: Stack
+
+    @property
+    def reduced_bytes(self) -> Floats:
+        """Bytes of one gradient on the wire: fp32, but 16 bits where training is in fp16.
+
+        Megatron-LM accumulates and reduces in fp32 for bf16 alone (megatron/arguments.py,
+        accumulate_allreduce_grads_in_fp32).
+        """
+        return np.where(self.is_half, WIDE_BYTES, FULL_BYTES)
+
+    @property
+    def is_block_scaled(self) -> Masks:
+        """Inputs of products carry a scale per 16 or 32 values, not one per tensor or 128."""
+        return np.isin(
+            self.input_bytes, [PRECISION_BYTES[PRECISIONS.index(n)] for n in MICROSCALED]
+        )
+
+    @property
+    def cast_bytes(self) -> Floats:
+        """Bytes to quantise one value: read wide, written narrow twice (as it is, transposed)."""
+        narrow = self.input_bytes
+        return np.where(narrow < WIDE_BYTES, WIDE_BYTES + 2.0 * narrow, 0.0)
+
+    @property
+    def is_fused(self) -> bool:
+        """Attention keeps nothing squared in memory."""
+        return self.stack.is_attention_fused
 
 
 def share_of(
@@ -59,6 +98,10 @@ def share_of(
     """The share of every candidate; `chips` has one row or one per candidate."""
     tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
     wide_code = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
+    is_scaled = np.isin(plans.precision_code, [PRECISIONS.index(name) for name in TENSOR_SCALED])
+    is_narrow = np.array(PRECISION_BYTES)[plans.precision_code] < WIDE_BYTES
+    reached = np.where(is_narrow, job.stack.narrow_gemm_frac, job.stack.gemm_frac)
+    grouped = np.where(is_scaled, job.stack.grouped_frac, 1.0)
     return Share(
         tokens=tokens,
         own_tokens=tokens / plans.tensor_parallel,
@@ -68,15 +111,17 @@ def share_of(
         expert=plans.expert_parallel,
         expert_tensor=plans.expert_tensor_parallel,
         input_bytes=np.array(PRECISION_BYTES)[plans.precision_code],
-        gemm=gemm_rates(chips, plans.precision_code),
-        wide_gemm=gemm_rates(chips, wide_code),
-        attention=attention_rates(chips),
+        gemm=gemm_rates(chips, plans.precision_code, reached),
+        grouped_gemm=gemm_rates(chips, plans.precision_code, reached * grouped),
+        wide_gemm=gemm_rates(chips, wide_code, job.stack.gemm_frac),
+        attention=attention_rates(chips, job.stack.attention_frac),
         stream=stream_rates(chips),
         placement=placement,
         network=network,
         collective_code=plans.collective_code,
         recompute_code=plans.recompute_code,
-        is_fused=job.is_attention_fused,
+        is_half=plans.precision_code == PRECISIONS.index("fp16"),
+        stack=job.stack,
     )
 
 

@@ -18,7 +18,8 @@ from simkernel.layout import LAYOUT_FREE, Layout, StageSync, StageWork, layout_o
 from simkernel.ledger import Ledger
 from simkernel.memory import Reserve, resident_ledger
 from simkernel.models import Model
-from simkernel.passes import Pass, combine
+from simkernel.passes import Pass, combine, overlapped
+from simkernel.stack import Stack
 from simkernel.stages import STAGES
 from simkernel.workload import TrainingJob
 
@@ -71,8 +72,8 @@ def training_step(
     what else is in the block.
     """
     layout = _layouts(job, model, chips, plans)
-    turns = [_turn(plans, layout, i) for i in range(len(STAGES))]
-    time = _step_ledger(plans, layout, turns)
+    turns = [_turn(plans, layout, job.stack, i) for i in range(len(STAGES))]
+    time = _step_ledger(plans, layout, job.stack, turns)
     ranks = (layout.dense_ranks, layout.expert_ranks)
     resident, fullest = resident_ledger(
         plans, layout.parameters, layout.memory, layout.stage_layer_counts, ranks, reserve
@@ -97,10 +98,11 @@ def _layouts(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans)
     names = [n for n in TrainingPlans.__dataclass_fields__ if n not in LAYOUT_FREE]
     columns = [getattr(plans, name) for name in names if name != "oversubscription"]
     columns.append(plans.oversubscription.view(np.int64))
-    if len(chips) > 1:
-        columns.append(np.arange(len(chips)))
+    if len(chips) > 1 or job.stack.is_by_row:
+        columns.append(np.arange(len(plans)))
     first, inverse = distinct(columns)
-    layout: Layout = taken(layout_of(job, model, taken(chips, first), plans.take(first)), inverse)
+    own = layout_of(taken(job, first), model, taken(chips, first), plans.take(first))
+    layout: Layout = taken(own, inverse)
     return layout
 
 
@@ -139,7 +141,7 @@ def _reduce(plans: TrainingPlans, sync: StageSync) -> Pass:
     return sync.reduce.times(is_whole) + sync.scatter.times(1.0 - is_whole)
 
 
-def _turn(plans: TrainingPlans, layout: Layout, i: int) -> Turn:
+def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
     """One micro-batch on a stage: passes, what is gathered and reduced beside them, sends.
 
     Sends follow the passes one by one, except between chunks of an interleaved schedule, where
@@ -152,8 +154,8 @@ def _turn(plans: TrainingPlans, layout: Layout, i: int) -> Turn:
     many, is_chunked = send.times(plans.virtual_stages * 1.0), plans.virtual_stages > 1
     elapsed, beside_s = [], []
     for done, beside in ((work.forward, gather), (work.backward, gather + reduce)):
-        with_sync = combine(done, beside)
-        chunked = combine(done, beside, many)
+        with_sync = overlapped(done, beside, stack)
+        chunked = np.maximum(with_sync, combine(done, beside, many))
         elapsed.append(np.where(is_chunked, chunked, with_sync + send.floor_s))
         beside_s.append(with_sync - done.floor_s)
     sync_s = beside_s[0] + beside_s[1]
@@ -161,7 +163,9 @@ def _turn(plans: TrainingPlans, layout: Layout, i: int) -> Turn:
     return Turn(elapsed[0], elapsed[1], elapsed[0] + elapsed[1] - sync_s - alone_s, sync_s)
 
 
-def _exposed(plans: TrainingPlans, work: StageWork, sync: StageSync, layers: Floats) -> Floats:
+def _exposed(
+    plans: TrainingPlans, stack: Stack, work: StageWork, sync: StageSync, layers: Floats
+) -> Floats:
     """Seconds by which once-per-step gathers and reductions outlast the passes beside them.
 
     Weights are gathered beside the first forward pass, gradients reduced beside the last
@@ -171,12 +175,13 @@ def _exposed(plans: TrainingPlans, work: StageWork, sync: StageSync, layers: Flo
     gather = _gather(plans, sync).times(1.0 - each_gather)
     reduce = _reduce(plans, sync).times(1.0 - each_reduce)
     alone_s = work.forward.floor_s + work.backward.floor_s
-    out = combine(work.forward, gather) + combine(work.backward, reduce) - alone_s
+    out = overlapped(work.forward, gather, stack) + overlapped(work.backward, reduce, stack)
+    out = out - alone_s
     tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
     return np.maximum(out, tail)
 
 
-def _step_ledger(plans: TrainingPlans, layout: Layout, turns: list[Turn]) -> Ledger:
+def _step_ledger(plans: TrainingPlans, layout: Layout, stack: Stack, turns: list[Turn]) -> Ledger:
     """The step by what it is spent on, on the slowest stage."""
     totals = np.stack([turn.total_s for turn in turns], axis=-1)
     totals[:, 1] *= plans.pipeline_parallel > 2
@@ -194,12 +199,22 @@ def _step_ledger(plans: TrainingPlans, layout: Layout, turns: list[Turn]) -> Led
     terms["data_parallel_per_micro_batch"] = on_slowest([turn.sync_s for turn in turns]) * count
     terms["bubble"] = _bubble_s(plans, turns)
     exposed = [
-        _exposed(plans, layout.work[i], layout.sync[i], layout.stage_layer_counts[:, i])
+        _exposed(plans, stack, layout.work[i], layout.sync[i], layout.stage_layer_counts[:, i])
         for i in range(len(STAGES))
     ]
     terms["data_parallel"] = np.max(np.stack(exposed, axis=-1), axis=-1)
     terms["optimiser"] = _updated_parameters(plans, layout) * layout.update.hbm_s
+    terms["stragglers"] = _slowest_frac(plans, stack) * sum(terms.values())
     return Ledger("step_s", "s", terms)
+
+
+def _slowest_frac(plans: TrainingPlans, stack: Stack) -> Floats:
+    """How much longer the slowest of all devices takes than the mean one.
+
+    Expected maximum of n normal deviates, sigma sqrt(2 ln n) to first order (Cramer 1946,
+    Mathematical Methods of Statistics, 28.6).
+    """
+    return stack.straggler_frac * np.sqrt(2.0 * np.log(plans.devices))
 
 
 def _bubble_s(plans: TrainingPlans, turns: list[Turn]) -> Floats:

@@ -165,7 +165,7 @@ def test_zero_is_the_best_value_of_an_objective_not_a_missing_one():
     study = with_settings(
         engine.study,
         ["accelerator=H100-SXM", "devices=[12,400,256]", "tp=1", "pp=1", "mbs=1", "gbs=1200",
-         "zero_stage=3", "limits.days=3", "recompute=none"],
+         "zero_stage=3", "limits.days=4", "recompute=none"],
         catalogue_names(),
     )  # fmt: skip
     engine = prepare(study)

@@ -128,7 +128,7 @@ def test_a_missing_key_is_told_with_what_it_wants():
         ("zero_stage = 4", "out of bounds"),
         ("offload = 'optimizer'", "no physics in this version"),
         ("compute = 'measured'", "no physics in this version"),
-        ("profile = 'mine'", "no physics in this version"),
+        ("profile = 'mine'", "not one of the names"),
         ("power_cap_frac = 1.2", "out of bounds"),
         ("placement = 'tp-dp'", "not one of the names"),
         ("batching = 'continuous'", "no axis of a train study"),

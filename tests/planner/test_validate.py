@@ -18,13 +18,15 @@ from planner.cli_validate import register
 from planner.truth_models import model_of_row
 from planner.truth_plans import plans_of_row
 from planner.truth_rows import TruthRow, chosen, read_truth
-from planner.truth_scores import rank_tau, scores, step_band
+from planner.truth_scores import rank_tau, scores
 from planner.truth_units import implied_tokens_per_s
 from planner.validate import validate
 from simkernel.errors import BadFile, BadStudy, MissingFact
 from simkernel.models import parameters
 
 TRAIN = Path(__file__).parents[1] / "truth" / "train.csv"
+LEFT_OUT = TRAIN.parent / "left_out.csv"
+"""What planner validate missed of each source when it was left out of the fit."""
 
 
 @cache
@@ -210,21 +212,38 @@ def test_the_command_prints_one_document_with_the_promised_keys(tmp_path):
     assert np.isfinite([float(line["ratio"]) for line in written]).all()
 
 
-def test_another_protocol_is_refused_not_ignored():
-    """A fitted table could be asked for and a shipped one shown."""
-    with pytest.raises(BadStudy, match="fitted"):
-        commands_validate.validate([TRAIN], "fitted", [])
-
-
 def test_the_shipped_bands_of_speed_are_what_the_command_measures():
-    """A change of the physics would leave its error bands behind.
+    """Bands would be narrower, or wider, than what was missed on sources left out."""
+    assert not measured_bands.differences(_shipped_bands(), measured_bands.measured_rows(LEFT_OUT))
+    with LEFT_OUT.open() as file:
+        left_out = {(row["case_id"], row["metric"]) for row in csv.DictReader(file)}
+    rows = {(p.row.case_id, p.row.text("metric")) for p in everything().predictions}
+    assert left_out == rows
 
-    After one: python -m planner.measured_bands tests/truth/train.csv
-    """
-    assert not measured_bands.differences(measured_bands.measured_rows([TRAIN]), _shipped_bands())
-    low, high = step_band(everything().predictions)
-    inside = [low <= p.ratio <= high for p in everything().predictions if p.metric == "throughput"]
-    assert np.mean(inside) == pytest.approx(0.9, abs=0.01)
+
+def test_a_band_weighs_sources_alike():
+    """A source of a hundred runs would decide how far off the next source may be."""
+    many, few = np.full(98, 1.0), np.array([0.5, 2.0])
+    sources = ["many"] * 98 + ["few"] * 2
+    low, high = measured_bands.step_band(np.concatenate([many, few]), sources)
+    assert low == pytest.approx(0.5)
+    assert high == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "lacks metric"),
+        ("case_id,metric\na,step_time_s\n", "lacks regime"),
+        ("metric,regime,source_group,ratio\nstep_time_s,dense,a,1\n", "has not both"),
+    ],
+)
+def test_a_file_that_holds_no_left_out_runs_is_told(tmp_path, text, told):
+    """Bands could be made of anything that is a table."""
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    with pytest.raises(BadFile, match=told):
+        measured_bands.measured_rows(path)
 
 
 def _shipped_bands():

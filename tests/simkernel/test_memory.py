@@ -17,6 +17,7 @@ from simkernel.memory import (
 from simkernel.models import Core, LayerKind, Model, Weight
 from simkernel.placement import place
 from simkernel.share import share_of
+from simkernel.stack import Stack
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
 
@@ -56,7 +57,7 @@ def share(job, plan):
 def test_stored_scores_match_korthikanti_table_2(mode, formula, tensor):
     """If false, a 2020-22 stack would be told it fits where it does not, or the other way."""
     s, b, h, a = 2048, 2, 12288, 96
-    job = TrainingJob(1e12, s, 65e6, is_attention_fused=False)
+    job = TrainingJob(1e12, s, 65e6, stack=Stack(is_attention_fused=False))
     plan = plan_of(
         devices=8,
         supernode_devices=8,

@@ -13,6 +13,7 @@ from simkernel.candidates import TrainingPlans, plan_of
 from simkernel.memory import Reserve
 from simkernel.models import training_flop_per_token
 from simkernel.placement import order_code
+from simkernel.stack import Stack
 from simkernel.train import training_step
 from simkernel.workload import TrainingJob
 
@@ -166,7 +167,7 @@ def test_a_larger_domain_is_never_slower_when_groups_fit_it():
 
 def test_a_step_is_never_shorter_than_the_launches_of_its_layers():
     """vTrain's eager stack: 3.6 ms a layer and micro-batch, however small the work."""
-    job = replace(JOB, tokens_per_sequence=64, dense_host_s=3.6e-3)
+    job = replace(JOB, tokens_per_sequence=64, stack=Stack(dense_host_s=3.6e-3))
     plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=32)
     step = training_step(job, DENSE, chip(), plan, RESERVE)
     assert step.time.total[0] >= 4 * DENSE.layers * 3.6e-3

@@ -1,0 +1,114 @@
+"""Profiles: what kinds of software stack reach of a chip's kernels, as rows of two tables.
+
+profiles.csv has one row per kind of stack, sustained.csv one per chip, architecture or all chips:
+what matrix products reach inside a whole step. Both are fitted on published runs (planner.
+profile_fit). Which stack a buyer will run is not known here; "shipped" takes the newest one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from costdata.facts import ALL_ROWS, Row, Tables
+from simkernel.columns import Column
+from simkernel.errors import MissingFact, unknown
+from simkernel.stack import Stack
+
+SHIPPED = "shipped"
+UNFUSED, COMPILED, VENDOR, XLA = "unfused_2020", "compiled_2023", "vendor_2026", "xla"
+
+AS_IS = (
+    "contention_frac", "grouped_frac", "stream_passes", "straggler_frac", "dense_host_s",
+)  # fmt: skip
+"""Columns of profiles.csv that are fields of a Stack as they stand."""
+
+MATURING = (
+    "permute_passes", "inside_exchange_frac", "outside_exchange_frac", "bias_passes", "moe_host_s",
+    "expert_host_s",
+)  # fmt: skip
+"""Columns whose value shrinks with every year of releases."""
+
+CORE_BY_THEN = ("ampere", "volta")
+"""Architectures whose best attention kernel (FlashAttention-2) every fused stack has; later chips
+had to wait for theirs (FlashAttention-3, arXiv 2407.08608)."""
+
+
+def profile_names(tables: Tables) -> tuple[str, ...]:
+    """Names a study may give, the default first."""
+    return (SHIPPED, *(key[0] for key in tables["profiles"]))
+
+
+def stack_of(tables: Tables, profile: str, chip: Row, release_year: float | None = None) -> Stack:
+    """The stack of a profile on a chip.
+
+    Parameters
+    ----------
+    profile : name in profiles.csv, or "shipped": XLA on a TPU, else the vendor's newest
+    chip : row of accelerators.csv
+    release_year : of another release than the row's, in years after 2000
+
+    Raises
+    ------
+    UnknownName : no such profile
+    MissingFact : sustained.csv has no row for the chip, its architecture or all chips
+    """
+    name = profile
+    if profile == SHIPPED:
+        name = XLA if chip.text("architecture") == "tpu" else VENDOR
+    if (name,) not in tables["profiles"]:
+        raise unknown("profile", profile, profile_names(tables))
+    row, reach = tables["profiles"][(name,)], sustained_row(tables, chip)
+    numbers: dict[str, Column] = {column: row.need(column) for column in NUMBERS}
+    flags = {column: row.text(column) == "yes" for column in FLAGS}
+    older = 0.0 if release_year is None else row.need("release") - 2000.0 - release_year
+    return joined(
+        {**numbers, **flags},
+        {column: reach.need(column) for column in REACHED},
+        architecture=chip.text("architecture"),
+        maturity_frac=math.exp(row.need("matures_per_year") * older),
+    )
+
+
+FLAGS = ("is_attention_fused", "overlaps_data", "overlaps_tensor")
+NUMBERS = (*AS_IS, *MATURING, "product_frac", "attention_frac", "lagging_attention_frac")
+REACHED = ("gemm_frac", "narrow_gemm_frac")
+
+
+def sustained_row(tables: Tables, chip: Row) -> Row:
+    """What products reach on a chip inside a step: its own row, its architecture's, or all's.
+
+    Raises
+    ------
+    MissingFact : none of the three is there
+    """
+    scopes = (chip.name, chip.text("architecture"), ALL_ROWS)
+    for scope in scopes:
+        if (scope,) in tables["sustained"]:
+            return tables["sustained"][(scope,)]
+    raise MissingFact(f"sustained.csv has no row for any of {', '.join(scopes)}; add one")
+
+
+def joined(
+    profile: Mapping[str, Column],
+    reach: Mapping[str, Any],
+    *,
+    architecture: str,
+    maturity_frac: Column = 1.0,
+) -> Stack:
+    """A stack from the cells of its two rows.
+
+    Parameters
+    ----------
+    profile : FLAGS and NUMBERS by column name
+    reach : REACHED by column name
+    architecture : decides whether the stack's attention kernel was made for the chip
+    maturity_frac : of the MATURING figures, for a release older than the profile's
+    """
+    lag = 1.0 if architecture in CORE_BY_THEN else profile["lagging_attention_frac"]
+    cells: dict[str, Any] = {name: bool(profile[name]) for name in FLAGS}
+    cells |= {name: profile[name] for name in AS_IS}
+    cells |= {name: profile[name] * maturity_frac for name in MATURING}
+    cells |= {name: reach[name] * profile["product_frac"] for name in REACHED}
+    return Stack(**cells, attention_frac=profile["attention_frac"] * lag)

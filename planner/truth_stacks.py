@@ -1,0 +1,42 @@
+"""Which kind of software stack a published run had: what its row states, else a stated default.
+
+The rule, written before any score was looked at: the column `stack` where it names the unfused
+stack of 2020-22; a vendor's release where the row names one; XLA on a TPU; the unfused stack where
+the source is of 2022 or earlier; else a compiled stack of its year.
+"""
+
+from __future__ import annotations
+
+import re
+
+from costdata.profiles import COMPILED, UNFUSED, VENDOR, XLA
+from planner.truth_rows import TruthRow
+
+STATED_UNFUSED = "2020-22 unfused attention"
+LAST_UNFUSED_YEAR = 2022
+"""Year of FlashAttention (arXiv 2205.14135); stacks of published runs took it up after it."""
+YEAR = re.compile(r"\b20[12]\d\b")
+RELEASE = re.compile(r"(\d\d)\.(\d\d)\b")
+
+
+def stack_kind(row: TruthRow, architecture: str) -> str:
+    """Name in profiles.csv of the kind of stack a run had."""
+    if not is_attention_fused(row):
+        return UNFUSED
+    if architecture == "tpu":
+        return XLA
+    return VENDOR if release_year(row) is not None else COMPILED
+
+
+def release_year(row: TruthRow) -> float | None:
+    """Release of the vendor's container, in years after 2000; None where none is named."""
+    found = RELEASE.match(row.text("software_release"))
+    return int(found[1]) + (int(found[2]) - 1) / 12 if found else None
+
+
+def is_attention_fused(row: TruthRow) -> bool:
+    """Whether the run had flash-type attention: `stack`, else by the year its source names."""
+    if row.text("stack"):
+        return not row.text("stack").startswith(STATED_UNFUSED)
+    years = [int(year) for year in YEAR.findall(row.text("source"))]
+    return not years or max(years) > LAST_UNFUSED_YEAR
