@@ -11,11 +11,10 @@ WHAT_IF = DENSE.replace("[axes]", "[axes]\nscaleout_gbytes_per_s = 100")
 @pytest.mark.parametrize(
     ("text", "settings", "said"),
     [
-        (OPEN, [], ["basis", "period", "not_included", "money"]),
         (OPEN, ["costing.life_years=3"], ["basis", "period", "not_included", "money"]),
         (WHAT_IF, ["costing.wacc_frac=0.05"], ["not_priced", "money"]),
     ],
-    ids=["hardware", "another life", "rates that are what if"],
+    ids=["hardware of another life", "rates that are what if"],
 )
 def test_a_run_priced_anew_says_what_a_fresh_run_says(tmp_path, text, settings, said):
     """Whose sums are of how many years would be told for the first price only."""

@@ -1,0 +1,191 @@
+"""A turn: one micro-batch through one stage, before anyone says how many there are.
+
+Passes, what is gathered, reduced and sent beside them, and what a step does once whatever its
+batch. Many candidates differ only in batch, schedule or power cap: they share their turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel.candidates import TrainingPlans
+from simkernel.columns import Codes, Floats
+from simkernel.layout import Layout, StageSync, StageWork
+from simkernel.memory import StageMemory, StageParameters
+from simkernel.passes import Pass, combine, overlapped
+from simkernel.stack import Stack
+from simkernel.stages import STAGES
+
+BATCH_FREE = ("global_batch_sequences", "schedule_code", "power_cap_frac")
+"""Decisions of a plan that its turns do not depend on."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Seconds and work of every plan's turns; (n,) each.
+
+    Parameters
+    ----------
+    totals_s : one turn on the first, an inner and the last stage
+    each_s : terms of a turn on the slowest stage
+    once_s : terms of a step that come once, whatever its batch
+    each, once : work of a device per turn and per step, averaged over the stages
+    """
+
+    totals_s: tuple[Floats, ...]
+    each_s: dict[str, Floats]
+    once_s: dict[str, Floats]
+    each: Pass
+    once: Pass
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the memory of a plan is made of, and the devices of a domain that work; by row."""
+
+    parameters: StageParameters
+    memory: StageMemory
+    stage_layer_counts: Floats
+    dense_ranks: Codes
+    expert_ranks: Codes
+    used_per_domain: Codes
+
+
+def kept_of(layout: Layout) -> Kept:
+    """The part of a layout that memory needs."""
+    return Kept(**{name: getattr(layout, name) for name in Kept.__dataclass_fields__})
+
+
+def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
+    """The turns of every plan; the fields of BATCH_FREE are not looked at.
+
+    Parameters
+    ----------
+    plans : (n,)
+    layout : of the same rows
+    stack : of all of them, or of the same rows
+    """
+    turns = [_turn(plans, layout, stack, i) for i in range(len(STAGES))]
+    totals = np.stack([turn.total_s for turn in turns], axis=-1)
+    compared = totals.copy()
+    compared[:, 1] *= plans.pipeline_parallel > 2
+    slowest, rows = np.argmax(compared, axis=1), np.arange(len(plans))
+
+    def on_slowest(values: list[Floats]) -> Floats:
+        return np.stack([v + np.zeros(len(plans)) for v in values], axis=-1)[rows, slowest]
+
+    names = layout.work[0].terms
+    each_s = {name: on_slowest([work.terms[name] for work in layout.work]) for name in names}
+    each_s["pipeline_send"] = on_slowest([turn.send_s for turn in turns])
+    each_s["data_parallel_per_micro_batch"] = on_slowest([turn.sync_s for turn in turns])
+    updated = _updated_parameters(plans, layout)
+    once_s = {
+        "data_parallel": _longest_exposed(plans, layout, stack),
+        "optimiser": updated * layout.update.hbm_s,
+    }
+    each, once = _work(plans, layout, updated)
+    return Turns(tuple(totals.T), each_s, once_s, each, once)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Elapsed seconds of one micro-batch on one stage, sends and per-micro-batch sync included."""
+
+    forward_s: Floats
+    backward_s: Floats
+    send_s: Floats
+    sync_s: Floats
+
+    @property
+    def total_s(self) -> Floats:
+        """Forward and backward."""
+        return self.forward_s + self.backward_s
+
+
+def _zero_masks(plans: TrainingPlans) -> tuple[Floats, Floats]:
+    """Where weights are gathered, and gradients reduced, once per micro-batch (0 or 1).
+
+    ZeRO-3 gathers for every forward and every backward, sharded gradients are reduced as they
+    come (Rajbhandari et al. 2020, section 7).
+    """
+    return plans.is_weight_cut * 1.0, plans.is_gradient_cut * 1.0
+
+
+def _gather(plans: TrainingPlans, sync: StageSync) -> Pass:
+    """The gather of weights, if optimiser state is sharded at all."""
+    return sync.gather.times((plans.zero_stage > 0) * 1.0)
+
+
+def _reduce(plans: TrainingPlans, sync: StageSync) -> Pass:
+    """The reduction of gradients: whole without ZeRO, scattered with it."""
+    is_whole = (plans.zero_stage == 0) * 1.0
+    return sync.reduce.times(is_whole) + sync.scatter.times(1.0 - is_whole)
+
+
+def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
+    """One micro-batch on a stage: passes, what is gathered and reduced beside them, sends.
+
+    Sends follow the passes one by one, except between chunks of an interleaved schedule, where
+    they run beside them (Narayanan et al. 2021, section 4.1).
+    """
+    work, sync, send = layout.work[i], layout.sync[i], layout.send
+    each_gather, each_reduce = _zero_masks(plans)
+    gather, reduce = _gather(plans, sync).times(each_gather), _reduce(plans, sync)
+    reduce = reduce.times(each_reduce)
+    many, is_chunked = send.times(plans.virtual_stages * 1.0), plans.virtual_stages > 1
+    elapsed, beside_s = [], []
+    for done, beside in ((work.forward, gather), (work.backward, gather + reduce)):
+        with_sync = overlapped(done, beside, stack)
+        chunked = np.maximum(with_sync, combine(done, beside, many))
+        elapsed.append(np.where(is_chunked, chunked, with_sync + send.floor_s))
+        beside_s.append(with_sync - done.floor_s)
+    sync_s = beside_s[0] + beside_s[1]
+    alone_s = work.forward.floor_s + work.backward.floor_s
+    return Turn(elapsed[0], elapsed[1], elapsed[0] + elapsed[1] - sync_s - alone_s, sync_s)
+
+
+def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
+    """Once-per-step synchronisation of the stage that waits longest for it."""
+    exposed = [
+        _exposed(plans, stack, layout.work[i], layout.sync[i], layout.stage_layer_counts[:, i])
+        for i in range(len(STAGES))
+    ]
+    return np.max(np.stack(exposed, axis=-1), axis=-1)
+
+
+def _exposed(
+    plans: TrainingPlans, stack: Stack, work: StageWork, sync: StageSync, layers: Floats
+) -> Floats:
+    """Seconds by which once-per-step gathers and reductions outlast the passes beside them.
+
+    Weights are gathered beside the first forward pass, gradients reduced beside the last
+    backward pass; the last layer's bucket has nothing left to run beside.
+    """
+    each_gather, each_reduce = _zero_masks(plans)
+    gather = _gather(plans, sync).times(1.0 - each_gather)
+    reduce = _reduce(plans, sync).times(1.0 - each_reduce)
+    alone_s = work.forward.floor_s + work.backward.floor_s
+    out = overlapped(work.forward, gather, stack) + overlapped(work.backward, reduce, stack)
+    out = out - alone_s
+    tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
+    return np.maximum(out, tail)
+
+
+def _updated_parameters(plans: TrainingPlans, layout: Layout) -> Floats:
+    """Parameters whose optimiser state one device updates, on the most loaded stage; (n,)."""
+    is_cut = plans.zero_stage >= 1
+    dense = layout.parameters.dense / np.where(is_cut, layout.dense_ranks, 1)[:, None]
+    expert = layout.parameters.expert / np.where(is_cut, layout.expert_ranks, 1)[:, None]
+    return (dense + expert).max(axis=1)
+
+
+def _work(plans: TrainingPlans, layout: Layout, updated: Floats) -> tuple[Pass, Pass]:
+    """Work of a device per micro-batch and once per step, averaged over the stages."""
+    sync = layout.mean_sync
+    each_gather, each_reduce = _zero_masks(plans)
+    gather, reduce = _gather(plans, sync), _reduce(plans, sync)
+    each = layout.mean_work + gather.times(2.0 * each_gather) + reduce.times(each_reduce)
+    once = layout.update.times(updated) + gather.times(1.0 - each_gather)
+    return each, once + reduce.times(1.0 - each_reduce)
