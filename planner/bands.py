@@ -116,7 +116,7 @@ def with_bands(
             most = 1.0 if metric.name.endswith("_frac") else np.inf
             found[f"{metric.name}_low"] = value * low**width
             found[f"{metric.name}_high"] = np.minimum(value * high**width, most)
-    return found | _headroom(found) | _all_carbon(found)
+    return found | _headroom(found) | _all_carbon(found) | _means_below_peaks(found)
 
 
 def _at_price(name: str, band: Band, is_priced: Masks | bool, regime: str) -> tuple[Any, Any]:
@@ -140,6 +140,15 @@ def _all_carbon(columns: Mapping[str, Any]) -> dict[str, Any]:
             share = found[f"kgco2e_{end}"] / np.asarray(columns["kgco2e"], float)
             found[f"kgco2e_per_mtoken_{end}"] = columns["kgco2e_per_mtoken"] * share
     return found
+
+
+def _means_below_peaks(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """High ends of mean watts: a mean is never above the peak of the same scope."""
+    return {
+        f"{scope}_mean_w_high": np.minimum(columns[high], columns[f"{scope}_peak_w_high"])
+        for scope in ("device", "it", "facility")
+        if (high := f"{scope}_mean_w_high") in columns and f"{scope}_peak_w_high" in columns
+    }
 
 
 def given_by(pin: Container[str]) -> frozenset[str]:

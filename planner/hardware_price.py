@@ -163,10 +163,12 @@ def _ends(case: Case, devices: Floats, found: Figures, inputs: Inputs) -> tuple[
     ends = []
     for place, quotes, terms in ((0, stock.low, case.low), (1, stock.high, case.high)):
         prices, made = quoted_at(stock, quotes, case.rows, devices)
+        it_peak_w = _moved(inputs.run.it_peak_w, "it_peak_w", place, is_given)
+        it_mean_w = _moved(inputs.run.it_mean_w, "it_mean_w", place, is_given)
         run = replace(
             inputs.run,
-            it_mean_w=_moved(inputs.run.it_mean_w, "it_mean_w", place, is_given),
-            it_peak_w=_moved(inputs.run.it_peak_w, "it_peak_w", place, is_given),
+            it_mean_w=np.minimum(it_mean_w, it_peak_w),
+            it_peak_w=it_peak_w,
             it_idle_w=_moved(inputs.run.it_idle_w, "it_idle_w", place, False),
         )
         terms = _terms_at(case.study.costing, terms, place)
@@ -204,11 +206,15 @@ def _terms_at(costing: Costing, terms: CostingTerms, place: int) -> CostingTerms
 def _device_bands(study: Study, metrics: Mapping[str, Floats]) -> dict[str, Floats]:
     """X_low and X_high of the watts of a device, which are X where the study gives them."""
     is_given = "device_peak_w" in study.pin
-    return {
-        f"{name}_{end}": _moved(metrics[name], name, place, is_given)
-        for name in ("device_mean_w", "device_peak_w")
-        for place, end in enumerate(("low", "high"))
-    }
+    found = {}
+    for place, end in enumerate(("low", "high")):
+        mean_w, peak_w = (
+            _moved(metrics[name], name, place, is_given)
+            for name in ("device_mean_w", "device_peak_w")
+        )
+        found[f"device_mean_w_{end}"] = np.minimum(mean_w, peak_w)
+        found[f"device_peak_w_{end}"] = peak_w
+    return found
 
 
 AT_THE_METER = {"peak_facility_mw": 1e6, "facility_peak_w": 1.0}

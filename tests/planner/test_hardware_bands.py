@@ -37,6 +37,15 @@ def test_what_rests_on_given_figures_alone_has_no_spread(name):
     assert band(row, name) == (1.0, 1.0)
 
 
+@pytest.mark.parametrize("scope", ["device", "it", "facility"])
+def test_a_mean_is_nowhere_in_its_band_above_the_peak(scope):
+    """Energy, carbon and money of watts that the devices cannot draw would widen every band."""
+    row = one()
+    for end in ("low", "high"):
+        mean_w, peak_w = row[f"{scope}_mean_w_{end}"], row[f"{scope}_peak_w_{end}"]
+        assert mean_w <= peak_w * (1.0 + 1e-3)
+
+
 def test_what_the_buyer_does_not_give_keeps_its_band():
     """Carbon of a grid would be known to the gram because the price is."""
     (row,) = job("buy_or_rent", RENT)

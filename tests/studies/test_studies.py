@@ -120,6 +120,8 @@ def test_every_band_of_a_front_brackets_its_value(ran):
         assert {"days", "usd", "kgco2e", "resident_bytes", "it_mean_w"} <= set(bounded)
         for name in bounded:
             assert row[f"{name}_low"] <= row[name] <= row[f"{name}_high"], name
+        for scope in ("device", "it", "facility"):
+            assert row[f"{scope}_mean_w_high"] <= row[f"{scope}_peak_w_high"]
         for name in study.objectives.minimise:
             assert find_metric(name).name in row
 
