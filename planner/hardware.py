@@ -27,6 +27,7 @@ from planner.hardware_bands import BANDED
 from planner.hardware_figures import figures, stock_of
 from planner.hardware_fit import binding, check_open_count, more, most_steps
 from planner.hardware_nulls import hardware_nulls
+from planner.hardware_pins import refuse_small_units
 from planner.hardware_price import Case, Priced, case_of, has_price, priced
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
 from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
@@ -77,12 +78,14 @@ def prepare(study: Study, catalog: Catalog | None = None) -> HardwareEngine:
 
     Raises
     ------
-    BadStudy : a metric that is not computed, an axis without effect, a count without an end
+    BadStudy : a metric that is not computed, an axis without effect, a count without an end, a
+        pinned unit that draws less than its chips
     MissingFact : no chip of the study can be evaluated
     """
     refuse_unknown_metrics(study)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     sizes, missing = sizes_of(study, catalog)
+    refuse_small_units(study, catalog, list(sizes))
     space = space_of(study, sizes)
     if space.is_open:
         check_open_count([*study.limits, *_scenario_limits(study)], space.count)

@@ -24,7 +24,7 @@ from planner.axes import AXES
 from planner.costing import Costed, front_columns, front_hash, is_costed
 from planner.costing_notes import costing_notes
 from planner.engine import catalogue_names
-from planner.facts_used import facts_hash, facts_used
+from planner.facts_used import facts_used
 from planner.kinds import kind_of
 from planner.metrics import is_at_least
 from planner.nearest import nearest_costed
@@ -32,6 +32,7 @@ from planner.null_objectives import UNKNOWN_OBJECTIVE
 from planner.pareto import nondominated_by
 from planner.run import Finished, options_of, run_start
 from planner.search.sweep import FOLLOWS_FROM_FRONT, criteria, further_criteria
+from planner.stale_facts import facts_note
 from planner.study import Study, study_document, study_from_json
 from planner.study_set import with_settings
 from simkernel.columns import Codes
@@ -269,17 +270,13 @@ def _is_of_costing(name: str, study: Study) -> bool:
 
 def _notes(done: Repriced) -> dict[str, str]:
     kept = {k: v for k, v in done.swept.notes.items() if k.startswith("missing_fact")}
-    notes = {
+    now = "physics is of the tables then, money and carbon are of the tables now"
+    return {
         **kept,
         "priced": f"{done.rows} plans at sites in {done.seconds:.6f} s",
         **costing_notes(done.study, done.catalog, done.costed),
+        **facts_note(done.root, done.catalog, now),
     }
-    if done.root.start.facts_hash != facts_hash(done.catalog):
-        notes["facts"] = (
-            f"tables have changed since {done.root.run} was swept: physics is of the tables then, "
-            "money and carbon are of the tables now"
-        )
-    return notes
 
 
 def _bills(plans: Mapping[str, Any]) -> Codes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from costdata import catalog as catalogue
 from planner.archive import Archive
 from planner.archive_runs import RunRecord
 from planner.comparison import compared
@@ -13,6 +15,7 @@ from planner.kinds import prepare
 from planner.places import Asked, asked, scenarios_of, study_at
 from planner.plan_keys import plan_key
 from planner.recost import stored_study
+from planner.stale_facts import stale_notes
 from planner.study import Study
 from simkernel.errors import MissingFact, UnknownName
 
@@ -35,14 +38,16 @@ def stored_plan(
     record, study, wanted = plan_asked(archive, name, plan, site, scenario)
     here = study_at(study, wanted.site, wanted.scenario)
     found = plan_figures(record, here, wanted, with_changes=True)
+    place = where(found, here, wanted)
     return {
         "run": record.run,
-        **where(found, here, wanted),
+        **place,
         "on_front": list(wanted.on_front),
         "sites": list(study.costing.site),
         "scenarios": list(scenarios_of(study)),
         "limits": dict(here.limits),
         **found,
+        "notes": {**found.get("notes", {}), **_stale(archive, record, {**found, **place})},
     }
 
 
@@ -75,7 +80,15 @@ def plan_against(
             for key, one in zip(("plan", "against"), documents, strict=True)
         },
         **compared(*documents),
+        "notes": _stale(archive, record, documents[0]),
     }
+
+
+def _stale(archive: Archive, record: RunRecord, found: dict[str, Any]) -> dict[str, str]:
+    """What has moved since the run, of a plan evaluated anew at its place."""
+    tables = stored_study(record).tables
+    catalog = catalogue.load(Path(tables) if tables else None)
+    return stale_notes(archive, record, catalog, found)
 
 
 def _at_its_place(record: RunRecord, study: Study, wanted: Asked) -> dict[str, Any]:

@@ -40,8 +40,10 @@ STOPPED = (
     "STOPPED EARLY: only part of the space was seen, in the order of the study; this is not the "
     "front of the study.\n"
 )
-SAID = ("basis", "period", "not_included", "not_priced")
+SAID = ("facts", "basis", "period", "not_included", "not_priced")
 """Notes of a run that a reader of its figures needs."""
+STALE = ("facts", "stored")
+"""Notes of a plan that stand at its head: what has moved since its run."""
 
 
 def run_text(document: Mapping[str, Any]) -> str:
@@ -101,7 +103,7 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
 
 def explain_text(document: Mapping[str, Any]) -> str:
     """A stored plan: parts, what binds, and the table of single changes."""
-    lines = [_plan_head(document), *_other_places(document)]
+    lines = [_plan_head(document), *_stale_lines(document), *_other_places(document)]
     lines += [_feasible_line({**document, "feasible": False})] if document["violations"] else []
     lines += _plan_parts(document)
     lines.append(_changes_table(document["one_change"]))
@@ -112,7 +114,7 @@ def compare_text(document: Mapping[str, Any]) -> str:
     """A plan beside another: choices, figures and ratios that change; bands are left to --json."""
     sides = ("against", "plan")
     heads = [f"{document[side]['plan']}{_at(document[side])}" for side in sides]
-    lines = [f"run {document['run']}: {heads[1]}, against {heads[0]}"]
+    lines = [f"run {document['run']}: {heads[1]}, against {heads[0]}", *_stale_lines(document)]
     lines += [
         f"{document[side]['plan']} is {_feasible_line({**document[side], 'feasible': False})}"
         for side in sides
@@ -159,6 +161,10 @@ def _plan_head(document: Mapping[str, Any]) -> str:
     here = {"site": document["site"], "scenario": document["scenario"]}
     is_front = any(here.items() <= row.items() for row in document["on_front"])
     return words if is_front else f"{words}; not on the front there"
+
+
+def _stale_lines(document: Mapping[str, Any]) -> list[str]:
+    return [f"{name}: {document['notes'][name]}" for name in STALE if name in document["notes"]]
 
 
 def _at(document: Mapping[str, Any]) -> str:
@@ -245,7 +251,8 @@ def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
     lines = [f"  {words}" for words in nearest.get("why", ())]
     for plan in nearest.get("plans", ())[:3]:
         chips = f"{plan['devices']:,.0f} {plan['accelerator']}"
-        lines.append(f"  nearest: {plan['plan']} on {chips} {_short_of(plan)}")
+        place = f" where {plan['scenario']}" if plan.get("scenario") else ""
+        lines.append(f"  nearest: {plan['plan']}{place} on {chips} {_short_of(plan)}")
     return lines
 
 
@@ -287,7 +294,7 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
         f"{k.split('_')[0]} the domain {v:.4g}" for k, v in document["traffic"].items()
     )
     traffic = [f"bytes per device and step: {bytes_moved}"] if bytes_moved else []
-    notes = [f"{k}: {v}" for k, v in document.get("notes", {}).items()]
+    notes = [f"{k}: {v}" for k, v in document.get("notes", {}).items() if k not in STALE]
     napkin = _table(
         "napkin check",
         ["figure", "napkin", "plan", "how"],

@@ -13,7 +13,7 @@ from planner.pages.desk import Desk
 from planner.pages.figures import figure, human, is_metric, scale_of, unit_of
 from planner.places import scenarios_of
 from planner.recost import stored_study
-from planner.tables_text import DECISIONS, SHORT
+from planner.tables_text import DECISIONS, SHORT, STALE
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (
@@ -39,6 +39,9 @@ def draw() -> None:
     document = desk.explained_of(
         found.db, found.run, str(found.front["plan"][found.row]), *_place(found)
     )
+    for name in STALE:
+        if name in document["notes"]:
+            st.warning(document["notes"][name])
     _head(found, document)
     _binds(document)
     _waterfalls(document)

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -102,6 +103,17 @@ def test_why_says_what_explain_says(app, stored):
     assert len(app.tabs) == 7
     changes = table(app, "change")
     assert len(changes) == sum(line["feasible"] for line in document["one_change"])
+
+
+def test_why_says_that_tables_have_changed(stored, tmp_path, monkeypatch):
+    """Figures of today's tables would pass for those of the run."""
+    db = tmp_path / "planner.duckdb"
+    shutil.copy(stored.db, db)
+    with duckdb.connect(db) as connection:
+        connection.execute("UPDATE runs SET facts_hash = 'of other tables'")
+    page = turned(opened(db, monkeypatch), "why")
+    (said,) = (one.value for one in page.warning if "tables have changed" in one.value)
+    assert stored.run in said
 
 
 def test_carbon_of_the_waterfall_is_the_carbon_of_the_plan(stored):

@@ -402,3 +402,57 @@ def test_a_cap_below_what_a_chip_draws_idle_is_no_option():
     masked = sum((result.masked for result in sweep(engine, 1, lambda: False)), Counter())
     assert masked["cap_above_floor"] > 0
     assert all(row["peak_flop_per_s"] > 0 for row in rows_of(study))
+
+
+@pytest.mark.parametrize(
+    ("pins", "words"),
+    [
+        ('unit_w."H100-SXM" = 5000', r"pin.unit_w.H100-SXM = 5,000 W .*8 H100-SXM .* are 5,600 W"),
+        ("unit_w = 5599", r"pin.unit_w = 5,599 W .* are 5,600 W.*pin.unit_other_w"),
+        ("unit_w = 10", r"pin.unit_w = 10 W .* are 5,600 W"),
+        ("unit_w = 5600\ndevice_peak_w = 800", r"pin.device_peak_w of 800 W are 6,400 W"),
+    ],
+)
+def test_a_unit_that_draws_less_than_its_chips_is_refused(pins, words):
+    """Hosts would give back power, and a site would hold more servers than its meter."""
+    text = OPEN.replace('"H100-SXM", "GB200"', '"H100-SXM"') + f"[pin]\n{pins}\n"
+    with pytest.raises(BadStudy, match=words):
+        prepare(study_of(text))
+
+
+def test_a_power_cap_does_not_make_a_small_unit_right():
+    """The watts of a unit are at full power: the capped host would be 5,000 - 5,600 watts."""
+    text = OPEN.replace('["H100-SXM", "GB200"]', '"H100-SXM"\npower_cap_frac = 0.7')
+    with pytest.raises(BadStudy, match="uncapped"):
+        prepare(study_of(text + "[pin]\nunit_w = 5000\n"))
+
+
+@pytest.mark.parametrize(
+    ("pins", "host_w"),
+    [
+        ("unit_w = 5600", 0.0),
+        ("unit_w = 5000\nunit_other_w = 900", 900.0),
+        ("unit_w = 5000\ndevice_peak_w = 600", 200.0),
+    ],
+)
+def test_a_unit_that_leaves_its_host_power_is_taken(pins, host_w):
+    """A true figure would be refused, or the host would not be what is left of it."""
+    text = OPEN.replace('"H100-SXM", "GB200"', '"H100-SXM"') + f"[pin]\n{pins}\n"
+    (row,) = rows_of(study_of(text + "network_overhead_frac = 0\n"))
+    chips_w = row["devices"] * row["device_peak_w"]
+    hosts_w = row["it_peak_w"] - chips_w
+    assert hosts_w / row["purchase_units"] == pytest.approx(host_w, abs=1e-6)
+
+
+def test_nearest_options_name_their_scenario(tmp_path):
+    """One option would be told once a scenario, with nothing to tell the lines apart."""
+    study = tmp_path / "x.toml"
+    study.write_text(
+        OPEN.replace('"most"', "16").replace("[limits]\ncapex_usd = 50e6", "")
+        + "[scenarios.limits]\ncapex_usd = [1e6, 2e6]\n"
+    )
+    answer = planner("run", study, "--db", tmp_path / "x.duckdb")
+    assert answer.code == 1, answer.err
+    lines = [line for line in answer.out.splitlines() if "nearest: " in line]
+    assert len(set(lines)) == len(lines) > 1
+    assert any(" where capex_usd = 2,000,000 on " in line for line in lines)
