@@ -14,16 +14,24 @@ from planner.costing_terms import terms_of
 from planner.kinds import kind_of
 from planner.study import Study
 from planner.study_parts import Costing
+from planner.study_set import PRICES
+
+BOUGHT = ("buy", "lease")
+"""Ways to acquire that pay the price of a purchase."""
 
 
 def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict[str, str]:
     """Notes by name: those of the kind of study, "money", "price CHIP", "NULL METRIC".
+
+    "idle_prices" is there where a price is given that nothing is bought at.
 
     Parameters
     ----------
     costed : None where nothing was feasible
     """
     notes = {**kind_of(study).notes(study, catalog), "money": _money(study.costing, catalog)}
+    if idle := idle_prices_note(study.costing):
+        notes["idle_prices"] = idle
     if costed is None:
         return notes
     for chip in costed.chips:
@@ -38,6 +46,18 @@ def price_note(costing: Costing, catalog: Catalog, chip: str) -> str:
     (words,) = chip_prices(catalog, chip, costing.acquire, own, rent, costing.rent_plan).notes
     told = words.removeprefix(f"{chip}: ")
     return f"price: the study's own, all in; {told.split('; ')[-1]}" if chip in all_in else told
+
+
+def idle_prices_note(costing: Costing) -> str:
+    """Which prices of a purchase a study gives although it rents; "" where none is idle."""
+    given = [f"costing.{name}" for name in PRICES if getattr(costing, name)]
+    if costing.acquire in BOUGHT or not given:
+        return ""
+    return (
+        f"{' and '.join(given)} {'has' if len(given) == 1 else 'have'} no effect with "
+        f'costing.acquire = "{costing.acquire}"; give costing.rent_usd_per_device_hour, or '
+        'acquire = "buy"'
+    )
 
 
 def _money(costing: Costing, catalog: Catalog) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.axes import AXES, COUNTS, SHORT_NAMES
@@ -15,11 +15,15 @@ from planner.metrics import PINNABLE
 from planner.study import SECTIONS, Names, Study, study_document, study_from_document
 from planner.study_faults import nearest
 from planner.study_lines import Path
+from planner.study_parts import Costing
 from simkernel.errors import BadStudy
 
 POOLS = ("prefill", "decode")
+PRICES = ("price_usd", "all_in_usd_per_device", "all_in_usd_per_unit")
+"""Tables of prices by chip; of one chip a later one stands before an earlier one."""
+
 BY_CHIP = (
-    *("costing.price_usd", "costing.all_in_usd_per_device", "costing.all_in_usd_per_unit"),
+    *(f"costing.{name}" for name in PRICES),
     *(f"pin.{pin.name}" for pin in PINNABLE.values() if pin.is_per_chip),
 )
 """Tables whose keys are names of chips, dots and all."""
@@ -65,13 +69,39 @@ def with_settings(study: Study, settings: Sequence[str], names: Names | None = N
     for _, path, value in pairs:
         _put(document, path, value)
     origin = {path: setting for setting, path, _ in pairs}
-    return study_from_document(
+    changed = study_from_document(
         document,
         lambda path: _place(study, origin, path),
         study.text,
         study.folder,
         names,
     )
+    faults = [fault for each in pairs for fault in _idle_prices(changed, each, names or Names())]
+    if faults:
+        raise BadStudy(*faults)
+    return changed
+
+
+def price_in_force(costing: Costing, chip: str) -> str:
+    """The table of [costing] that holds the price of a chip; "" where it gives none."""
+    given = [name for name in PRICES if chip in getattr(costing, name)]
+    return given[-1] if given else ""
+
+
+def _idle_prices(
+    study: Study, parsed: tuple[str, tuple[str, ...], Any], names: Names
+) -> Iterator[str]:
+    """Chips whose price a setting gives while another price of the study stands before it."""
+    setting, path, value = parsed
+    if path[0] != "costing" or path[1] not in PRICES:
+        return
+    for chip in map(names.accelerator, path[2:] or value):
+        held = price_in_force(study.costing, chip)
+        if chip in getattr(study.costing, path[1]) and held != path[1]:
+            yield (
+                f"--set {setting}: costing.{path[1]}.{chip} has no effect: the study gives "
+                f"{held}.{chip}, which holds it; set costing.{held}.{chip}"
+            )
 
 
 def _parsed(settings: Sequence[str]) -> list[tuple[str, tuple[str, ...], Any]]:

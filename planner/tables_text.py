@@ -40,7 +40,7 @@ STOPPED = (
     "STOPPED EARLY: only part of the space was seen, in the order of the study; this is not the "
     "front of the study.\n"
 )
-SAID = ("facts", "basis", "period", "not_included", "not_priced")
+SAID = ("facts", "basis", "period", "not_included", "not_priced", "idle_prices")
 """Notes of a run that a reader of its figures needs."""
 STALE = ("facts", "stored")
 """Notes of a plan that stand at its head: what has moved since its run."""

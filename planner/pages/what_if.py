@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from costdata.quotes import chip_prices
 from planner.archive import Archive
 from planner.costing import Costed
 from planner.costing_terms import terms_of
@@ -19,7 +18,11 @@ from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.figures import figure, human, offered, scale_of, unit_of, values_of
 from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
+from planner.quoted import quotes_of
 from planner.recost import Repriced, repriced
+from planner.study import Study
+from planner.study_parts import Costing
+from planner.study_set import price_in_force
 
 TERMS = (
     ("wacc_frac", "Discount rate (WACC) [%]", 100.0, (0.0, 25.0, 0.5), "%.1f"),
@@ -39,6 +42,7 @@ class Knob:
     Parameters
     ----------
     key : of the table, e.g. "pue" or "price_usd.H100-SXM"
+    chip : whose price it is, "" for a term
     label : with the unit on the screen, which is `factor` times the table's
     stored : what the run was priced with, on the screen; at several sites the first one's
     least, most, step, digits : of the slider
@@ -46,6 +50,7 @@ class Knob:
     """
 
     key: str
+    chip: str
     label: str
     factor: float
     stored: float
@@ -76,6 +81,8 @@ def draw() -> None:
     left, right = st.columns([1, 2.4], gap="large")
     with left:
         settings = _sliders(found, list(knobs(stored)))
+        if words := fixed_by_scenarios(stored.study):
+            st.caption(words)
     changed = repriced(Archive(found.db, desk.READING_S), found.run, settings)
     with right:
         _front(found, stored, changed, settings)
@@ -84,10 +91,12 @@ def draw() -> None:
 
 
 def knobs(stored: Repriced) -> Iterator[Knob]:
-    """A slider for each term, and one for the price of each chip that is bought."""
+    """A slider for each term that is the buyer's, and for the price of each chip bought."""
     costing, catalog = stored.study.costing, stored.catalog
     terms = terms_of(costing, catalog)
     for key, label, factor, (least, most, step), digits in TERMS:
+        if f"costing.{key}" in stored.study.scenarios:
+            continue
         values = factor * getattr(terms, key)
         told = ", ".join(
             f"{site} {figure(float(v))}" for site, v in zip(costing.site, values, strict=True)
@@ -95,17 +104,38 @@ def knobs(stored: Repriced) -> Iterator[Knob]:
         most = max(most, float(values.max()))
         least = min(least, float(values.min()))
         words = f"One figure for all sites. As stored: {told}."
-        yield Knob(key, label, factor, float(values[0]), least, most, step, digits, words)
+        yield Knob(key, "", label, factor, float(values[0]), least, most, step, digits, words)
     if costing.acquire != "buy":
         return
     for name in sorted(set(np.asarray(stored.plans["accelerator"], dtype=str))):
-        unit_usd = chip_prices(catalog, name, "buy", costing.price_usd).table.unit_usd[0]
-        usd = float(unit_usd) / catalog.purchase_unit(name).devices
-        if np.isfinite(usd):
-            low, high = (round(end * usd, -2) for end in PRICE_SPAN)
-            label, words = f"{name} [$/device]", "As bought, its share of the server included."
-            key = f"price_usd.{name}"
-            yield Knob(key, label, 1.0, usd, low, high, PRICE_STEP_USD, "%.0f", words)
+        unit_usd = float(quotes_of(costing, catalog, [name]).chips.unit_usd[0])
+        if np.isfinite(unit_usd):
+            yield _price_knob(costing, name, unit_usd, catalog.purchase_unit(name).devices)
+
+
+def _price_knob(costing: Costing, name: str, unit_usd: float, devices: int) -> Knob:
+    """The slider of the price in force, be it of servers alone or all in."""
+    held = price_in_force(costing, name) or "price_usd"
+    factor = 1.0 / devices if held == "all_in_usd_per_unit" else 1.0
+    usd = unit_usd / devices
+    low, high = (round(end * usd, -2) for end in PRICE_SPAN)
+    high = max(high, low + PRICE_STEP_USD)
+    is_all_in = held != "price_usd"
+    words = "Server, network and storage." if is_all_in else "Its share of the server included."
+    label = f"{name}{', all in' if is_all_in else ''} [$/device]"
+    key = f"{held}.{name}"
+    return Knob(key, name, label, factor, usd, low, high, PRICE_STEP_USD, "%.0f", words)
+
+
+def fixed_by_scenarios(study: Study) -> str:
+    """Which terms have no slider because the scenarios are their values; "" for none."""
+    labels = [label for key, label, *_ in TERMS if f"costing.{key}" in study.scenarios]
+    if not labels:
+        return ""
+    return (
+        f"No slider for {', '.join(labels)}: the study varies it as a scenario, and each value "
+        "has a front of its own. Choose a plan of that scenario in the side bar instead."
+    )
 
 
 def _sliders(found: Desk, every: Sequence[Knob]) -> list[str]:
@@ -113,8 +143,8 @@ def _sliders(found: Desk, every: Sequence[Knob]) -> list[str]:
     keys = {knob.key: desk.kept(f"{found.run}_{knob.key}", knob.stored) for knob in every}
     if st.button("As the run was priced", key="reset"):
         st.session_state.update({keys[knob.key]: knob.stored for knob in every})
-    chips = {f"price_usd.{name}" for name in found.front.get("accelerator", ())}
-    others = [k for k in every if k.key.startswith("price_usd.") and k.key not in chips]
+    chips = {"", *map(str, found.front.get("accelerator", ()))}
+    others = [knob for knob in every if knob.chip not in chips]
     moved = [k for k in every if k not in others and _slide(k, keys[k.key])]
     if others:
         with st.expander("Chips that are not on the front"):

@@ -82,3 +82,69 @@ def test_a_limit_of_a_scenario_stands_among_the_limits(bought, monkeypatch):
         list(table.value["limit"]) for table in page.main.dataframe if "limit" in table.value
     ]
     assert limits == [["peak_facility_mw", "capex_usd"]]
+
+
+def what_if(db, monkeypatch):
+    """The page of sliders of a database."""
+    monkeypatch.setenv("PLANNER_DB", str(db))
+    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    page.switch_page("planner/pages/what_if.py").run()
+    assert not page.exception
+    return page
+
+
+@pytest.mark.parametrize(
+    ("chip", "usd", "key", "given"),
+    [
+        ("H100-SXM", 40000.0, "all_in_usd_per_device", 30000.0),
+        ("GB200", 3.9e6 / 72, "all_in_usd_per_unit", 72 * 30000.0),
+    ],
+)
+def test_a_slider_moves_the_price_in_force(bought, chip, usd, key, given, monkeypatch):
+    """A slider of a price that an all-in price holds would move nothing."""
+    page = what_if(bought, monkeypatch)
+    (slider,) = (s for s in page.slider if s.label.startswith(chip))
+    assert slider.value == pytest.approx(usd)
+    assert "all in" in slider.label
+    page.sidebar.selectbox(key="chosen").select(chosen_of(page, bought, chip)).run()
+    before = {metric.label: metric.value for metric in page.metric}
+    (slider,) = (s for s in page.slider if s.label.startswith(chip))
+    slider.set_value(30000.0).run()
+    assert not page.exception
+    setting = page.code[0].value.split("--set ")[1].strip()
+    name, _, value = setting.partition("=")
+    assert name == f"costing.{key}.{chip}"
+    assert float(value) == given
+    after = {metric.label: metric.value for metric in page.metric}
+    assert after["capex_usd"] != before["capex_usd"]
+
+
+def chosen_of(page, db, chip):
+    """A plan of the front with this chip."""
+    archive = Archive(db)
+    front = archive.front(archive.runs()[0].run)
+    return next(
+        i for i, name in zip(ids_of(front), front["accelerator"], strict=True) if name == chip
+    )
+
+
+def test_what_is_a_scenario_has_no_slider(built, monkeypatch):
+    """A price for all scenarios would tell plans of the front as not sold."""
+    page = what_if(built, monkeypatch)
+    assert not [s for s in page.slider if s.label.startswith("Carbon price")]
+    assert any(
+        "No slider for Carbon price" in c.value and "Choose a plan of that scenario" in c.value
+        for c in page.caption
+    )
+
+
+def test_sliders_compare_plans_within_their_scenario(built, monkeypatch):
+    """Every plan would be told to have left, and the chosen one not to be sold."""
+    page = what_if(built, monkeypatch)
+    (slider,) = (s for s in page.slider if s.label == "PUE")
+    slider.set_value(1.5).run()
+    assert not page.exception
+    assert not page.info
+    chosen = page.sidebar.selectbox(key="chosen").value
+    assert f"What happens to {chosen}" in [s.value for s in page.subheader]
+    assert not any(" 0 stayed" in c.value for c in page.caption)

@@ -4,6 +4,9 @@ import pytest
 from small import DENSE, planner
 from small_hardware import OPEN
 
+from planner.costing_notes import idle_prices_note
+from planner.study_parts import Costing
+
 OF_ONE_RUN = ("priced", "sweep_s")
 WHAT_IF = DENSE.replace("[axes]", "[axes]\nscaleout_gbytes_per_s = 100")
 
@@ -34,3 +37,20 @@ def test_a_run_priced_anew_says_what_a_fresh_run_says(tmp_path, text, settings, 
         assert "whole life of the hardware, 3 years" in ours["period"]
     shown = " ".join(planner("recost", "1", *words, "--db", db).out.split())
     assert all(f"{name}: {ours[name]}" in shown for name in said)
+
+
+def test_a_price_of_a_purchase_is_told_idle_where_chips_are_rented(workspace):
+    """A price would be set and nothing would move, in silence."""
+    words = ["recost", "1", "--set", "costing.acquire=on_demand", "--db", workspace.db]
+    price = ["--set", "costing.price_usd.H100-SXM=25000"]
+    rented, priced = planner(*words, "--json").document, planner(*words, *price, "--json").document
+    assert priced["front"] == rented["front"]
+    assert "idle_prices" not in rented["notes"]
+    assert priced["notes"]["idle_prices"].startswith("costing.price_usd has no effect")
+    assert "idle_prices: costing.price_usd has no effect" in planner(*words, *price).out
+
+
+@pytest.mark.parametrize("acquire", ["buy", "lease"])
+def test_a_price_that_is_paid_is_not_told_idle(acquire):
+    """A reader would take a price in force for one that is not."""
+    assert not idle_prices_note(Costing(acquire=acquire, price_usd={"H100-SXM": 25000.0}))

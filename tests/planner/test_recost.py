@@ -234,3 +234,16 @@ def test_hardware_that_a_limit_of_watts_removed_needs_a_fresh_run(tmp_path):
     answer = planner("recost", "1", "--set", "limits.it_peak_w=8e6", "--db", db)
     assert answer.code == 2
     assert "plans beyond it were not kept" in answer.err
+
+
+def test_a_price_under_an_all_in_price_ends_with_the_key_to_set(tmp_path):
+    """`run` and `recost` would answer a question about prices with the old prices."""
+    study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"
+    study.write_text(
+        OPEN.replace("[limits]", 'all_in_usd_per_device = {"H100-SXM" = 4e4}\n[limits]')
+    )
+    price = ("--set", "costing.price_usd.H100-SXM=25000", "--db", db)
+    assert planner("run", study, "--db", db, "--workers", 1).code == 0
+    for answer in (planner("run", study, *price), planner("recost", "1", *price)):
+        assert answer.code == 2
+        assert "set costing.all_in_usd_per_device.H100-SXM" in " ".join(answer.err.split())

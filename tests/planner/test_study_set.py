@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.study import study_from_text
+from planner.study import Names, study_from_text
 from planner.study_set import parse_set, with_settings
 from simkernel.errors import BadStudy
 
@@ -87,3 +87,35 @@ def test_every_bad_setting_is_told_at_once_by_its_own_text():
         with_settings(STUDY, ["tp=0", "costing.pue=0.5", "limits.dayz=3"])
     assert len(caught.value.faults) == 3
     assert caught.value.faults[0].startswith("--set tp=0: axes.tensor_parallel")
+
+
+@pytest.mark.parametrize(
+    ("held", "setting"),
+    [
+        ("all_in_usd_per_device", "costing.price_usd.GB200=60000"),
+        ("all_in_usd_per_unit", "costing.price_usd.GB200=60000"),
+        ("all_in_usd_per_unit", "costing.all_in_usd_per_device.GB200=60000"),
+        ("all_in_usd_per_unit", "costing.price_usd={GB200 = 60000}"),
+        ("all_in_usd_per_unit", "costing.price_usd.gb200=60000"),
+    ],
+)
+def test_a_price_that_another_stands_before_is_refused(held, setting):
+    """A price would be set and nothing would move."""
+    study = with_settings(STUDY, [f"costing.{held}.GB200=3.9e6", "costing.price_usd.H100-SXM=9"])
+    with pytest.raises(BadStudy) as caught:
+        with_settings(study, [setting], Names(accelerator=str.upper))
+    name = parse_set(setting)[0][1]
+    assert caught.value.faults == (
+        f"--set {setting}: costing.{name}.GB200 has no effect: the study gives {held}.GB200, "
+        f"which holds it; set costing.{held}.GB200",
+    )
+
+
+def test_a_price_in_force_may_be_set_and_an_all_in_price_taken_away():
+    """The way out of a refusal would be refused too."""
+    study = with_settings(STUDY, ["costing.price_usd.GB200=1"])
+    study = with_settings(study, ["costing.all_in_usd_per_unit.GB200=2"])
+    assert with_settings(study, ["costing.all_in_usd_per_unit.GB200=3"]).costing.price_usd
+    servers = ["costing.all_in_usd_per_unit={}", "costing.price_usd.GB200=4"]
+    assert with_settings(study, servers).costing.price_usd == {"GB200": 4}
+    with_settings(study, ["costing.price_usd.GB200=4", "costing.price_usd={}"])
