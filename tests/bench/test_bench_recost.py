@@ -21,7 +21,7 @@ WANTED_ROWS_PER_S = 1_000_000
 @pytest.fixture(scope="module")
 def engine():
     """A shipped study at ten sites, narrowed to two bills."""
-    narrow = ["devices=2048", "accelerator=H100-SXM,H800-SXM", f"costing.site={SITES}"]
+    narrow = ["devices=2048", "accelerator=B200-SXM,B300-SXM", f"costing.site={SITES}"]
     return prepare(with_settings(read_study(STUDY, catalogue_names()), narrow, catalogue_names()))
 
 
