@@ -4,8 +4,9 @@
 column `fitted` of rules/profile_parameters.csv; with `--check` it compares them instead.
 
 A parameter belongs to a kind of stack, to an architecture or to all; none belongs to a source, a
-model or a row. Each starts from a prior known before any run was looked at, and moves as far as
-the runs pull it: Gauss-Newton steps on the logarithms of predicted over measured speed.
+model or a row. Each starts from a prior with a reason and moves as far as the runs pull it. Which
+parameters there are, and some priors, were chosen with the runs in sight: a source left out of a
+fit had its say in that. Gauss-Newton steps on the logarithms of predicted over measured speed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """The plan of a published measurement: what the row states, and a stated rule for what it omits.
 
-The rule, written before any score was looked at: of the plans that fit in memory, the one with
-the least tensor parallelism, then the least sharding (ZeRO 1, then 3), then the least recompute,
-then the largest micro-batch up to 16,384 tokens (one sequence with a pipeline or with tensor
-parallelism of 4 or more). A pipeline whose virtual stages are not stated is interleaved, with
-chunks of at least two layers, if its micro-batches allow (Megatron-LM's recipes), but one forward
-one backward with ZeRO 3 (torchtitan's default schedule). Every other degree left blank is 1.
-The scale-up domain is the smallest on offer that holds the job, else the largest.
+The first part was written before any score was looked at: of the plans that fit in memory, the one
+with the least tensor parallelism, then the least sharding (ZeRO 1, then 3), then the least
+recompute, then the largest micro-batch up to 16,384 tokens (one sequence with a pipeline or with
+tensor parallelism of 4 or more). What follows was added after scores had been seen: a pipeline
+whose virtual stages are not stated is interleaved, with chunks of at least two layers, if its
+micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
+default schedule); a stated selective recompute that needs twice the memory of the chip is full.
+Every other degree left blank is 1. The scale-up domain is the smallest on offer that holds the
+job, else the largest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which kind of software stack a published run had: what its row states, else a stated default.
 
-The rule, written before any score was looked at: the column `stack` where it names the unfused
-stack of 2020-22; a vendor's release where the row names one; XLA on a TPU; the unfused stack where
-the source is of 2022 or earlier; else a compiled stack of its year.
+The rule, made with scores of earlier versions in sight: the column `stack` where it names the
+unfused stack of 2020-22; a vendor's release where the row names one; XLA on a TPU; the unfused
+stack where the source is of 2022 or earlier; else a compiled stack of its year.
 """
 
 from __future__ import annotations

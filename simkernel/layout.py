@@ -57,7 +57,7 @@ class StageWork:
 class StageSync:
     """Data-parallel collectives over the whole weights of one stage.
 
-    `gather` of bf16 weights, `scatter` and `reduce` of fp32 gradients (reduce-scatter,
+    `gather` of bf16 weights, `scatter` and `reduce` of gradients (reduce-scatter,
     all-reduce). `update_dense`, `update_expert`: optimiser over unsharded parameters.
     """
 

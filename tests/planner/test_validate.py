@@ -12,14 +12,14 @@ import typer
 from typer.testing import CliRunner
 
 from costdata import catalog
-from planner import commands_validate, measured_bands
+from planner import accuracy_page, commands_validate, measured_bands
 from planner.bands import TABLE
 from planner.cli_validate import register
 from planner.truth_models import model_of_row
 from planner.truth_plans import plans_of_row
 from planner.truth_rows import TruthRow, chosen, read_truth
 from planner.truth_scores import rank_tau, scores
-from planner.truth_units import implied_tokens_per_s
+from planner.truth_units import MEMORY, implied_tokens_per_s
 from planner.validate import validate
 from simkernel.errors import BadFile, BadStudy, MissingFact
 from simkernel.models import parameters
@@ -219,6 +219,30 @@ def test_the_shipped_bands_of_speed_are_what_the_command_measures():
         left_out = {(row["case_id"], row["metric"]) for row in csv.DictReader(file)}
     rows = {(p.row.case_id, p.row.text("metric")) for p in everything().predictions}
     assert left_out == rows
+
+
+def test_bands_of_other_sources_hold_nine_left_out_runs_in_ten():
+    """A band would say 90% and hold fewer: the next source is one that made none of it."""
+    with LEFT_OUT.open() as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] not in MEMORY]
+    inside = []
+    for row in rows:
+        others = [
+            other
+            for other in rows
+            if other["regime"] == row["regime"] and other["source_group"] != row["source_group"]
+        ]
+        ratios = np.array([float(other["ratio"]) for other in others])
+        low, high = measured_bands.step_band(ratios, [o["source_group"] for o in others])
+        inside.append(low <= float(row["ratio"]) <= high)
+    assert 0.85 <= np.mean(inside) <= 0.95
+
+
+def test_the_page_on_accuracy_is_what_its_command_writes():
+    """Its tables would tell the errors of an earlier physics."""
+    paths = (TRAIN, LEFT_OUT, TRAIN.parent / "natural_experiments.csv")
+    shown = Path(__file__).parents[2] / "docs" / "ACCURACY.md"
+    assert accuracy_page.page(*paths) == shown.read_text(encoding="utf-8")
 
 
 def test_a_band_weighs_sources_alike():
