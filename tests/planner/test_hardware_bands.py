@@ -43,7 +43,7 @@ def test_a_mean_is_nowhere_in_its_band_above_the_peak(scope):
     row = one()
     for end in ("low", "high"):
         mean_w, peak_w = row[f"{scope}_mean_w_{end}"], row[f"{scope}_peak_w_{end}"]
-        assert mean_w <= peak_w * (1.0 + 1e-3)
+        assert mean_w <= peak_w * (1.0 + 1e-12)
 
 
 def test_what_the_buyer_does_not_give_keeps_its_band():
