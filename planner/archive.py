@@ -270,9 +270,10 @@ class Archive:
         if self.held is not None:
             yield self.held
             return
-        newest = len(schema.MIGRATIONS)
         with connect(self.path, read_only, self.timeout_s) as connection:
-            is_newest = schema.checked_version(connection, self.path) == newest
+            is_newest = schema.is_newest(connection)
+            if not is_newest:
+                schema.checked_version(connection, self.path)
             if not (is_newest or read_only):
                 self._migrate(connection)
             if is_newest or not read_only:

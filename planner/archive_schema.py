@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+import duckdb
+
 from simkernel.errors import BadFile
 
 
@@ -53,6 +55,18 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
 )
 """Statements that lead from version i to version i + 1, in order; old entries never change."""
+
+
+def is_newest(connection: Connection) -> bool:
+    """The file has the newest schema; outside a transaction, which a "no" would end.
+
+    Asked outright: to list the tables first takes a fifth of a visit.
+    """
+    try:
+        rows = connection.execute("SELECT max(schema_version) FROM meta").fetchall()
+    except duckdb.ProgrammingError:
+        return False
+    return rows[0][0] == len(MIGRATIONS)
 
 
 def schema_version(connection: Connection) -> int:
