@@ -31,7 +31,7 @@ from planner.study_parts import (
     TrainWorkload,
     Workload,
 )
-from simkernel.errors import BadFile, PlanError
+from simkernel.errors import BadFile
 
 SECTIONS = ("study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios")
 
@@ -314,15 +314,7 @@ def _with_model(
         return dict(table)
     if model.endswith(".json") or model.startswith(("./", "../", "/", "~")):
         model = str((folder / File(model).expanduser()).resolve())
-    return {**table, "model": _looked_up(names.model, model, (*path, "model"), faults)}
-
-
-def _looked_up(find: Callable[[str], str], name: str, path: Path, faults: Faults) -> str:
-    try:
-        return find(name)
-    except PlanError as error:
-        faults.found.extend(f"{faults.place(path)}: {fault}" for fault in error.faults)
-        return name
+    return {**table, "model": faults.looked_up(names.model, model, (*path, "model"))}
 
 
 def _axes(
@@ -388,7 +380,7 @@ def _levels(
         return axis.default
     if axis.name != "accelerator" or levels == (ALL,):
         return levels
-    found = tuple(_looked_up(names.accelerator, str(x), path, faults) for x in levels)
+    found = tuple(faults.looked_up(names.accelerator, str(x), path) for x in levels)
     if len(set(found)) < len(found):
         faults.add(path, given, "two names mean one chip", "wanted each chip once; remove one")
     return found
@@ -401,14 +393,14 @@ def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:
     sites = listed.get("site")
     if isinstance(sites, list | tuple) and all(isinstance(site, str) for site in sites):
         path: Path = ("costing", "site")
-        listed["site"] = [_looked_up(names.site, site, path, faults) for site in sites]
+        listed["site"] = [faults.looked_up(names.site, site, path) for site in sites]
         if len(set(listed["site"])) < len(sites) or not sites:
             faults.add(path, sites, "is empty or repeats", 'wanted each site once, e.g. ["se"]')
     for key in ("price_usd", "all_in_usd_per_device", "all_in_usd_per_unit"):
         prices = listed.get(key)
         if isinstance(prices, Mapping):
             listed[key] = {
-                _looked_up(names.accelerator, chip, ("costing", key, chip), faults): price
+                faults.looked_up(names.accelerator, chip, ("costing", key, chip)): price
                 for chip, price in prices.items()
             }
     return _part(Costing, listed, ("costing",), faults) or Costing()
