@@ -90,8 +90,8 @@ def trace_names() -> tuple[str, ...]:
     return tuple(row.name for row in read_ours()["traces"].values())
 
 
-def catalogue_trace(name: str) -> Trace:
-    """A trace that ships.
+def trace_name(name: str) -> str:
+    """The name of a trace that ships, as given.
 
     Raises
     ------
@@ -99,7 +99,17 @@ def catalogue_trace(name: str) -> Trace:
     """
     if name not in trace_names():
         raise unknown("trace", name, trace_names())
-    return read_trace(TABLES / "traces" / f"{name}.csv.xz")
+    return name
+
+
+def catalogue_trace(name: str) -> Trace:
+    """A trace that ships.
+
+    Raises
+    ------
+    UnknownName : no such trace
+    """
+    return read_trace(TABLES / "traces" / f"{trace_name(name)}.csv.xz")
 
 
 def read_trace(path: Path, time_unit: str = "") -> Trace:
