@@ -154,7 +154,16 @@ def test_the_catalogue_lists_everything_or_one_kind():
     """A person would not find the name to write in a study."""
     entries = planner("catalog", "list", "--json").document["entries"]
     kinds = {entry["kind"] for entry in entries}
-    assert {"accelerator", "site", "server", "model", "part", "embodied", "facility"} <= kinds
+    assert {
+        "accelerator",
+        "site",
+        "server",
+        "model",
+        "part",
+        "embodied",
+        "facility",
+        "trace",
+    } <= kinds
     chips = planner("catalog", "list", "accelerator", "--json").document["entries"]
     assert len(chips) == 45
     assert {entry["kind"] for entry in chips} == {"accelerator"}
