@@ -26,7 +26,7 @@ from planner.study_serve import (
     Profile,
     Recorded,
     Synthetic,
-    is_file,
+    is_trace_file,
     traffic_of,
 )
 from planner.study_slo import SloClass, slo_classes
@@ -93,7 +93,7 @@ def demand(work: ServeWorkload, seed: int) -> Demand:
 
 
 def _trace(name: str, time_unit: str = "") -> Trace:
-    return read_trace(File(name), time_unit) if is_file(name) else catalogue_trace(name)
+    return read_trace(File(name), time_unit) if is_trace_file(name) else catalogue_trace(name)
 
 
 def _recorded(source: Recorded) -> tuple[RequestStream, tuple[str, ...]]:

@@ -145,7 +145,7 @@ class Synthetic:
     requests: int
 
 
-_FILES = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".gz", ".xz")
+TRACE_FILES = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".gz", ".xz")
 _UNITS = ("s", "ms", "us", "ns")
 
 
@@ -164,9 +164,9 @@ def with_files(table: Mapping[str, Any], folder: File) -> dict[str, Any]:
     return {**table, "trace": {**trace, **named}}
 
 
-def is_file(name: str) -> bool:
+def is_trace_file(name: str) -> bool:
     """A trace is named by its file, not by the catalogue."""
-    return name.endswith(_FILES) or "/" in name or name.startswith("~")
+    return name.endswith(TRACE_FILES) or "/" in name or name.startswith("~")
 
 
 def traces_named(table: Mapping[str, Any]) -> list[tuple[Path, str]]:
@@ -179,7 +179,7 @@ def traces_named(table: Mapping[str, Any]) -> list[tuple[Path, str]]:
     return [
         (path, name)
         for path, name in given.items()
-        if isinstance(name, str) and name and not is_file(name)
+        if isinstance(name, str) and name and not is_trace_file(name)
     ]
 
 
@@ -215,7 +215,7 @@ def traffic_of(trace: str | Mapping[str, object]) -> Recorded | Synthetic:
 
 
 def _from_root(name: str, folder: File, is_path: bool = False) -> str:
-    if not (is_path or is_file(name)):
+    if not (is_path or is_trace_file(name)):
         return name
     return str((folder / File(name).expanduser()).resolve())
 

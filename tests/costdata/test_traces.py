@@ -352,6 +352,15 @@ def test_the_azure_conversation_has_the_figures_its_users_publish():
     assert found.requests_per_s == pytest.approx(5.53, rel=1e-3)
 
 
+def test_the_azure_code_trace_has_a_minute_of_four_times_the_mean():
+    """A plan for the mean fails there; its user would have been told it does not."""
+    found = catalogue_trace("azure_code_2023").requests
+    minutes = np.bincount((found.arrival_s // 60).astype(int))
+    assert len(found) == 8_819
+    assert minutes.max() / (60 * found.requests_per_s) == pytest.approx(4.1, abs=0.05)
+    assert found.output_tokens.mean() == pytest.approx(28, abs=0.5)
+
+
 def test_the_blocks_of_a_prompt_cover_it():
     """A prefix cache would serve tokens that a prompt does not have."""
     found = catalogue_trace("mooncake_conversation_part").requests
