@@ -104,13 +104,15 @@ def seconds_from_first(
     faults.raise_if_any()
     if times.kind_codes[0] != NUMBER:
         first = np.datetime64(int(times.values.min()), "ns")
-        return (times.values - times.values.min()) / 1e9, f"dates; {first} is 0 s"
-    found, is_epoch = _unit_of(times, unit, is_unit_given, faults)
-    arrival_s = (times.values - times.values.min()) / UNITS_PER_S[found]
-    _refuse_span(float(arrival_s.max()), found, faults)
+        arrival_s, words = (times.values - times.values.min()) / 1e9, f"dates; {first} is 0 s"
+    else:
+        found, is_epoch = _unit_of(times, unit, is_unit_given, faults)
+        arrival_s = (times.values - times.values.min()) / UNITS_PER_S[found]
+        origin = "since 1970" if is_epoch else "of their own origin"
+        words = f"{found} {origin}; {times.values.min():.16g} is 0 s"
+    _refuse_span(float(arrival_s.max()), words, int(times.lines[arrival_s.argmax()]), faults)
     faults.raise_if_any()
-    origin = "since 1970" if is_epoch else "of their own origin"
-    return arrival_s, f"{found} {origin}; {times.values.min():.17g} is 0 s"
+    return arrival_s, words
 
 
 def _unit_of(times: Times, unit: str, is_unit_given: bool, faults: RowFaults) -> tuple[str, bool]:
@@ -127,7 +129,7 @@ def _unit_of(times: Times, unit: str, is_unit_given: bool, faults: RowFaults) ->
     if documented == "ms" and _is_epoch(times.values, "s").all():
         faults.add(
             int(times.lines[0]),
-            f"{times.values[0]:.17g} may be seconds since 1970, or milliseconds of a trace that "
+            f"{times.values[0]:.16g} may be seconds since 1970, or milliseconds of a trace that "
             'starts on its 12th day; say which with time_unit = "s" or "ms"',
         )
     faults.raise_if_any()
@@ -155,12 +157,12 @@ def _refuse_several(codes: Codes, names: Sequence[str], lines: Codes, faults: Ro
             )
 
 
-def _refuse_span(span_s: float, unit: str, faults: RowFaults) -> None:
+def _refuse_span(span_s: float, words: str, line: int, faults: RowFaults) -> None:
     if span_s > LONGEST_SPAN_S:
         faults.add(
-            1,
-            f"read in {unit} the trace lasts {span_s / 86_400:,.0f} days, more than "
-            f'{LONGEST_SPAN_S / 86_400:.0f}; say the unit, e.g. time_unit = "ms", or mend it',
+            line,
+            f"read as {words}, the trace lasts {span_s / 86_400:,.0f} days up to here, more than "
+            f'{LONGEST_SPAN_S / 86_400:.0f}; say the unit, e.g. time_unit = "ms", or mend the row',
         )
 
 

@@ -141,6 +141,35 @@ def read_trace(path: Path, time_unit: str = "") -> Trace:
     return _trace(whole, form, time_unit, faults)
 
 
+def write_trace(stream: RequestStream, path: Path) -> Path:
+    """Write a stream that begins at 0 as a file that reads back the same, to the last bit.
+
+    Parameters
+    ----------
+    stream : an open stream
+    path : of the CSV file, without compression
+
+    Raises
+    ------
+    BadFile : the file cannot be written, or could not hold the whole stream
+    """
+    own = trace_formats()[0]
+    blocks = stream.prefixes.block_tokens if stream.prefixes else own.block_tokens
+    if stream.concurrency or blocks != own.block_tokens:
+        raise BadFile(
+            f"{path} cannot be written: a trace holds an open stream with prefix blocks of "
+            f"{own.block_tokens} tokens; give such a stream"
+        )
+    columns = {name: cells for name, cells in _columns(stream, own).items() if cells}
+    rows = zip(*columns.values(), strict=True)
+    text = "\n".join([",".join(columns), *map(",".join, rows), ""])
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadFile(f"{path} cannot be written: {error.strerror}; give another path") from error
+    return path
+
+
 @dataclass(frozen=True)
 class _Part:
     """Columns of some rows; `hashes` flat with `hash_counts` of each row, empty without."""
@@ -152,6 +181,24 @@ class _Part:
     priorities: Floats
     hashes: Codes
     hash_counts: Codes
+
+
+def _columns(stream: RequestStream, own: TraceFormat) -> dict[str, list[str]]:
+    """Cells of our own format by column, none where the stream knows nothing."""
+    sessions, priorities = stream.session_codes, stream.priorities
+    hashes: list[str] = []
+    if stream.prefixes is not None:
+        ends = stream.prefixes.starts.tolist()
+        every = [str(item) for item in stream.prefixes.hashes.tolist()]
+        hashes = [" ".join(every[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return {
+        own.time: [repr(float(time)) for time in stream.arrival_s],
+        own.prompt: [str(tokens) for tokens in stream.prompt_tokens.tolist()],
+        own.output: [str(tokens) for tokens in stream.output_tokens.tolist()],
+        own.session: [] if sessions is None else [str(code) for code in sessions.tolist()],
+        own.priority: [] if priorities is None else [repr(float(p)) for p in priorities],
+        own.hashes: hashes,
+    }
 
 
 def _format(row: Row) -> TraceFormat:

@@ -7,7 +7,7 @@ so that changing one leaves the others as they were.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as File
 
 import numpy as np
@@ -50,7 +50,7 @@ class Demand:
 
     Parameters
     ----------
-    requests : the stream
+    requests : the stream, its first arrival at 0 s
     classes : of latencies to meet, none where nothing is bounded
     class_codes : (n,) index into `classes` of each request, 0 where there are fewer than two
     words : how the stream came about, one sentence each
@@ -88,6 +88,7 @@ def demand(work: ServeWorkload, seed: int) -> Demand:
         raise BadStudy(
             f"no request comes: {'; '.join(words)}; give a longer time or a higher rate"
         )
+    stream = replace(stream, arrival_s=stream.arrival_s - stream.arrival_s[0])
     classes = slo_classes(work.slo)
     return Demand(stream, classes, _class_codes(classes, len(stream), draws[3]), words)
 

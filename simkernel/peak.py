@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkernel.columns import Floats
+from simkernel.columns import Floats, Masks
+from simkernel.workload import RequestStream
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,24 @@ def peak_window(
         warm_up_backlog_tokens=float(backlogs[0]),
         backlog_tokens=float(backlogs[1]),
     )
+
+
+def peak_stream(stream: RequestStream, window: PeakWindow) -> tuple[RequestStream, Masks]:
+    """The requests of a window and of its warm-up, times from the start of the warm-up.
+
+    Parameters
+    ----------
+    stream : what the window was found in
+    window : from `peak_window`
+
+    Returns
+    -------
+    the requests, and (n,) which of them are of the window and count
+    """
+    rows = np.arange(window.first_row, window.end_row)
+    arrival_s = stream.arrival_s[rows] - window.warm_up_from_s
+    span_s = window.end_s - window.warm_up_from_s
+    return stream.take(rows, arrival_s, span_s), rows >= window.start_row
 
 
 def backlog_tokens(

@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from costdata import traces
 from costdata.overlay import read_ours
-from costdata.traces import catalogue_trace, read_trace, trace_names
+from costdata.traces import catalogue_trace, read_trace, trace_names, write_trace
 from simkernel.errors import BadFile, UnknownName
+from simkernel.workload import Prefixes
 
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
@@ -138,8 +140,10 @@ def test_a_unit_that_cannot_be_told_is_asked_for(written):
 
 def test_a_span_of_years_is_a_wrong_unit(written):
     """Relative microseconds read as seconds would show a fleet that idles."""
-    with pytest.raises(BadFile, match="lasts 5,787 days"):
+    with pytest.raises(BadFile, match="line 3: .* lasts 5,787 days"):
         read_trace(written(VIDUR + "0,1,1\n500000000,1,1\n"))
+    with pytest.raises(BadFile, match="line 3: .* lasts 3,653 days"):
+        read_trace(written(AZURE + "2013-11-16 00:00:00,1,1\n2023-11-17 00:00:00,1,1\n"))
 
 
 @pytest.mark.parametrize(
@@ -250,6 +254,28 @@ def test_requests_without_prompt_or_output_are_left_out_and_counted(written):
     assert trace.left_out == {traces.NO_PROMPT: 1, traces.NO_OUTPUT: 1}
     assert trace.requests.arrival_s.tolist() == [0.0, 2.0]
     assert trace.requests.output_tokens.tolist() == [1, 1]
+
+
+def test_a_stream_that_is_written_reads_back_the_same(written, tmp_path):
+    """A replay of an exported trace would be another replay."""
+    rows = "0,9,1,b,0,5 6\n0.1,8,1,a,1,\n0.30000000000000004,7,1,b,2,5\n"
+    text = "arrival_s,prompt_tokens,output_tokens,session,priority,hash_ids\n" + rows
+    one = stream(written(text))
+    two = stream(write_trace(one, tmp_path / "out.csv"))
+    for name in ("arrival_s", "prompt_tokens", "output_tokens", "session_codes", "priorities"):
+        assert getattr(one, name).tolist() == getattr(two, name).tolist(), name
+    assert one.prefixes.hashes.tolist() == two.prefixes.hashes.tolist()
+    assert one.prefixes.starts.tolist() == two.prefixes.starts.tolist()
+
+
+def test_a_stream_is_not_written_where_it_would_lose_something(written, tmp_path):
+    """An exported trace would be read back with other blocks or without its users."""
+    one = stream(written(VIDUR + "0,1,1\n1,1,1\n"))
+    for lost in ({"concurrency": 4}, {"prefixes": Prefixes(np.zeros(2, int), np.arange(3), 16)}):
+        with pytest.raises(BadFile, match="cannot be written"):
+            write_trace(replace(one, **lost), tmp_path / "out.csv")
+    with pytest.raises(BadFile, match="cannot be written"):
+        write_trace(one, tmp_path / "none" / "out.csv")
 
 
 def test_sessions_priorities_and_prefixes_are_kept_through_the_sort(written):

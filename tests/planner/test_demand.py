@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from costdata.traces import catalogue_trace
+from costdata.traces import catalogue_trace, write_trace
 from planner.demand import demand
 from planner.study_parts import Scale, ServeWorkload
 from simkernel.errors import BadFile, BadStudy
@@ -45,6 +45,17 @@ def test_a_seed_gives_the_same_stream_and_another_seed_another():
     assert one.arrival_s.tolist() == same.arrival_s.tolist()
     assert one.output_tokens.tolist() == same.output_tokens.tolist()
     assert one.arrival_s[:5].tolist() != other.arrival_s[:5].tolist()
+
+
+@pytest.mark.parametrize("by", ["superpose", "compress"])
+def test_an_exported_stream_is_the_stream(tmp_path, by):
+    """inference-sim#1032: the replay of an exported trace was eleven times as slow."""
+    one = demand(work(synthetic(), scale=Scale(times=2.5, by=by)), 1).requests
+    two = demand(work(str(write_trace(one, tmp_path / "out.csv"))), 2).requests
+    assert one.arrival_s[0] == 0
+    assert one.arrival_s.tolist() == two.arrival_s.tolist()
+    assert one.prompt_tokens.tolist() == two.prompt_tokens.tolist()
+    assert one.output_tokens.tolist() == two.output_tokens.tolist()
 
 
 def test_other_lengths_leave_the_arrivals_as_they_were():

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkernel.peak import backlog_tokens, peak_window
+from simkernel.peak import backlog_tokens, peak_stream, peak_window
+from simkernel.workload import RequestStream
 
 
 def test_the_busiest_window_of_a_hand_made_stream():
@@ -49,6 +50,19 @@ def test_the_backlog_at_the_start_by_hand():
     assert found.tolist() == [0, 2, 4, 0, 0, 7, 35]
     window = peak_window(arrival_s, tokens, 12.0, 0.5, 10.0, capacity_tokens_per_s=2.0)
     assert (window.start_s, window.backlog_tokens, window.warm_up_backlog_tokens) == (11, 7, 2)
+
+
+def test_the_requests_of_a_window_come_with_their_warm_up_and_are_told_apart():
+    """The start-up of a replay would be measured as its latency (evalscope#1641)."""
+    arrival_s = np.array([0.0, 8.0, 10.0, 11.0, 12.0, 30.0])
+    tokens = np.arange(1, 7)
+    stream = RequestStream(arrival_s, tokens, tokens, 40.0)
+    window = peak_window(arrival_s, np.ones(6), 40.0, 2.5, warm_up_s=3.0)
+    found, is_counted = peak_stream(stream, window)
+    assert found.arrival_s.tolist() == [1.0, 3.0, 4.0, 5.0]
+    assert found.prompt_tokens.tolist() == [2, 3, 4, 5]
+    assert is_counted.tolist() == [False, True, True, True]
+    assert found.span_s == 5.5
 
 
 def test_one_request_has_a_window():
