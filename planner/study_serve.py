@@ -96,7 +96,7 @@ class ClosedLoop:
 
 Arrivals = Poisson | Gamma | Diurnal | Profile | Bursts | ClosedLoop
 
-_ARRIVALS: Mapping[str, type[Any]] = MappingProxyType(
+ARRIVALS: Mapping[str, type[Any]] = MappingProxyType(
     {
         "poisson": Poisson,
         "gamma": Gamma,
@@ -106,6 +106,7 @@ _ARRIVALS: Mapping[str, type[Any]] = MappingProxyType(
         "closed_loop": ClosedLoop,
     }
 )
+"""Processes by the name a study gives them."""
 
 
 @plain_dataclass(frozen=True)
@@ -259,11 +260,11 @@ def _arrivals(trace: Mapping[str, Any], path: Path, faults: Faults) -> Arrivals 
     if isinstance(given, int | float) and not isinstance(given, bool):
         given = {"process": "poisson", "requests_per_s": given}
     process = given.get("process") if isinstance(given, Mapping) else given
-    if not isinstance(process, str) or process not in _ARRIVALS:
-        known = ", ".join(f'"{name}"' for name in _ARRIVALS)
+    if not isinstance(process, str) or process not in ARRIVALS:
+        known = ", ".join(f'"{name}"' for name in ARRIVALS)
         faults.add(path, given, "is no process", f"wanted {{ process = one of {known}, … }}")
         return None
-    shape = _ARRIVALS[process]
+    shape = ARRIVALS[process]
     table = dict(given) if isinstance(given, Mapping) else {"process": process}
     try:
         found: Arrivals = TypeAdapter(shape).validate_python(table)
@@ -284,7 +285,7 @@ def _check_arrivals(found: Arrivals, path: Path, faults: Faults) -> None:
             faults.add(
                 (*path, "peak_over_mean"),
                 found.peak_over_mean,
-                "needs fewer than no requests between bursts",
+                "needs less than no request between bursts",
                 f"wanted at most (burst_s + quiet_s) / burst_s = {most:g}",
             )
 
@@ -293,39 +294,61 @@ def _extent(
     trace: Mapping[str, Any], arrivals: Arrivals | None, path: Path, faults: Faults
 ) -> tuple[float, int]:
     """Span and number of the requests; one of them is 0: it follows from the other."""
-    is_loop = isinstance(arrivals, ClosedLoop)
+    before = len(faults.found)
+    _check_end(trace, isinstance(arrivals, ClosedLoop), path, faults)
+    if arrivals is None or len(faults.found) > before:
+        return 0.0, 0
+    requests = int(trace.get("requests", 0))
+    if isinstance(arrivals, ClosedLoop):
+        return 0.0, requests or REQUESTS
+    period_s = getattr(arrivals, "period_s", 0.0)
+    span_s = 0.0 if requests else float(trace.get("duration_s", period_s or SPAN_S))
+    lasts_s = span_s or requests / arrivals.requests_per_s
+    if lasts_s < period_s:
+        faults.say(
+            (*path, "requests" if requests else "duration_s"),
+            f"{lasts_s:g} s are a part of the period of {period_s:g} s, with another mean rate "
+            "and perhaps no peak",
+            "wanted at least one period",
+        )
+    _check_draws(arrivals, lasts_s, path, faults)
+    return span_s, requests
+
+
+def _check_end(trace: Mapping[str, Any], is_loop: bool, path: Path, faults: Faults) -> None:
+    """What ends the stream: a number of requests or a time, not both."""
     duration_s, requests = trace.get("duration_s"), trace.get("requests")
     if is_loop and duration_s is not None:
-        faults.add(
-            (*path, "duration_s"), duration_s, "a closed loop lasts as long as its answers take",
-            "wanted requests = a whole number",
-        )  # fmt: skip
+        problem = "a closed loop lasts as long as its answers take"
+        faults.add((*path, "duration_s"), duration_s, problem, "wanted requests = a whole number")
     elif duration_s is not None and requests is not None:
         faults.say(path, "duration_s and requests both say when it ends", "remove one of them")
     if requests is not None and not _is_count(requests, MOST_REQUESTS):
         wanted = f"wanted a whole number from 1 to {MOST_REQUESTS:,}"
         faults.add((*path, "requests"), requests, "is no number of requests", wanted)
-        return 0.0, 0
     if duration_s is not None and not (is_number(duration_s) and 0 < duration_s <= 1e9):
         faults.add((*path, "duration_s"), duration_s, "is no duration", f"wanted {SECONDS}")
-        return 0.0, 0
-    if is_loop or requests is not None:
-        return 0.0, int(requests or REQUESTS)
-    period_s = getattr(arrivals, "period_s", 0.0)
-    span_s = float(duration_s or period_s or SPAN_S)
-    if span_s < period_s:
-        faults.add(
-            (*path, "duration_s"),
-            duration_s,
-            f"is a part of the period of {period_s:g} s, with another mean and perhaps no peak",
-            "wanted at least one period",
-        )
-    expected = span_s * getattr(arrivals, "requests_per_s", 0.0)
-    if expected > MOST_REQUESTS:
+
+
+def _check_draws(
+    arrivals: Poisson | Gamma | Diurnal | Profile | Bursts,
+    lasts_s: float,
+    path: Path,
+    faults: Faults,
+) -> None:
+    """As many are drawn as would come at the highest rate all the time, and as bursts turn."""
+    over = getattr(arrivals, "peak_over_mean", 1.0)
+    if isinstance(arrivals, Profile) and any(arrivals.profile):
+        over = max(arrivals.profile) * len(arrivals.profile) / sum(arrivals.profile)
+    draws = lasts_s * arrivals.requests_per_s * over
+    if isinstance(arrivals, Bursts):
+        draws += 2 * lasts_s / (arrivals.burst_s + arrivals.quiet_s)
+    if draws > MOST_REQUESTS:
         faults.say(
-            path, f"{expected:,.0f} requests are to be drawn", f"wanted at most {MOST_REQUESTS:,}"
+            path,
+            f"{draws:,.0f} arrivals are to be drawn",
+            f"wanted at most {MOST_REQUESTS:,}; take a shorter time, or scale a part",
         )
-    return span_s, 0
 
 
 def _lengths(trace: Mapping[str, Any], path: Path, faults: Faults) -> Lengths | None:

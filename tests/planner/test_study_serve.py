@@ -1,14 +1,17 @@
 """Traffic and latencies of a serving study: what is taken, and every fault at once."""
 
 import math
+import re
+from pathlib import Path as File
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costdata.traces import trace_name
+from costdata.traces import trace_formats, trace_name
 from planner.study import Names, study_from_json, study_from_text, study_to_json
 from planner.study_serve import (
+    ARRIVALS,
     Bursts,
     ClosedLoop,
     Diurnal,
@@ -180,6 +183,18 @@ WRONG = {
     synthetic(
         '{ process = "diurnal", requests_per_s = 1, peak_over_mean = 2 }', more=", duration_s = 60"
     ): "wanted at least one period",
+    synthetic(
+        '{ process = "diurnal", requests_per_s = 1, peak_over_mean = 2 }', more=", requests = 60"
+    ): "60 s are a part of the period",
+    process('"bursts", requests_per_s = 1, peak_over_mean = 2, burst_s = 1e-9, quiet_s = 1e-9'): (
+        "arrivals are to be drawn"
+    ),
+    process(
+        '"bursts", requests_per_s = 1, peak_over_mean = 1e9, burst_s = 1e-6, quiet_s = 1e9'
+    ): "arrivals are to be drawn",
+    process('"profile", requests_per_s = 100, profile = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]'): (
+        "86,400,000 arrivals are to be drawn"
+    ),
     synthetic(more=", duration_s = 1, requests = 1"): "remove one",
     synthetic(more=", requests = 0"): "requests = 0",
     synthetic('{ process = "closed_loop", concurrency = 1 }', more=", duration_s = 9"): (
@@ -293,3 +308,28 @@ def test_no_trace_table_ends_in_a_traceback(table):
 def test_no_slo_table_ends_in_a_traceback(table):
     """A slip of one key would end in our own traceback."""
     assert told_or_read(slo_classes, table) or not table
+
+
+DOCUMENT = File(__file__).parents[2] / "docs" / "TRAFFIC.md"
+
+
+def test_every_study_of_the_documentation_is_read(tmp_path):
+    """A reader would copy a key that is refused."""
+    texts = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    head = HEAD.split("[workload.chat]")[0]
+    found = [study_from_text(head + text, "x.toml", tmp_path, NAMES) for text in texts]
+    streams = [traffic_of(each.workloads["chat"].trace) for each in found]
+    classes = [[c.name for c in slo_classes(each.workloads["chat"].slo)] for each in found]
+    assert classes == [["all"], ["chat", "batch"]]
+    assert isinstance(streams[0], Recorded)
+    assert streams[1].arrivals == Gamma(5.5, 2.0)
+
+
+def test_every_format_and_process_is_in_the_documentation():
+    """A format would be read that nobody knows of, or promised that is not read."""
+    text = DOCUMENT.read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    told = {tuple(row) for row in rows if len(row) == 5} - {tuple(rows[0])}
+    known = {(f.name, f.time, f.prompt, f.output, f.unit) for f in trace_formats()}
+    assert known == {row for row in told if not row[0].startswith("-")}
+    assert all(f"`{name}`" in text for name in ARRIVALS)
