@@ -277,17 +277,16 @@ def told_or_read(read, table):
         return error.faults
 
 
-toml_like = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["from", "to", "values", "weights", "process", "requests_per_s", "a"]),
-            inner,
-            max_size=3,
-        )
-    ),
-    max_leaves=8,
+KEYS = st.sampled_from(["from", "to", "values", "weights", "process", "requests_per_s", "a"])
+
+
+def nested(inner):
+    """A value, or a list or a table of such values."""
+    return inner | st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
+
+
+toml_like = nested(
+    nested(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5))
 )
 
 
