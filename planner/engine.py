@@ -15,6 +15,7 @@ from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
 from costdata.profiles import SHIPPED, UNFUSED
 from costdata.support import KERNELS
+from costdata.traces import trace_name
 from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
 from planner.null_objectives import refuse_compared
@@ -175,7 +176,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
 def catalogue_names(catalog: Catalog | None = None) -> Names:
     """How a study's names are looked up: accelerators, sites and models."""
     catalog = catalog or catalogue.load()
-    return Names(catalog.accelerator_name, catalog.site_name, _model_name)
+    return Names(catalog.accelerator_name, catalog.site_name, _model_name, trace_name)
 
 
 def refuse_unknown_metrics(study: Study) -> None:

@@ -31,6 +31,7 @@ from planner.study_parts import (
     TrainWorkload,
     Workload,
 )
+from planner.study_serve import check_serving, traces_named, with_files
 from simkernel.errors import BadFile
 
 SECTIONS = ("study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios")
@@ -51,6 +52,7 @@ class Names:
     accelerator: Callable[[str], str] = _as_given
     site: Callable[[str], str] = _as_given
     model: Callable[[str], str] = _as_given
+    trace: Callable[[str], str] = _as_given
 
 
 @dataclass(frozen=True)
@@ -277,6 +279,8 @@ def _workloads(
             faults.add(path, table, "is a value", f"wanted a table; write [workload.{name}]")
             continue
         shape = _workload_shape(table, kind, path, faults)
+        if shape is ServeWorkload:
+            table = _with_traces(table, path, faults, folder, names)
         work = _part(shape, _with_model(table, path, faults, folder, names), path, faults)
         if work is not None:
             found[name] = work
@@ -315,6 +319,16 @@ def _with_model(
     if model.endswith(".json") or model.startswith(("./", "../", "/", "~")):
         model = str((folder / File(model).expanduser()).resolve())
     return {**table, "model": faults.looked_up(names.model, model, (*path, "model"))}
+
+
+def _with_traces(
+    table: Mapping[str, Any], path: Path, faults: Faults, folder: File, names: Names
+) -> dict[str, Any]:
+    """The table with its trace files from the root; faults of traffic and latencies noted."""
+    for inner, name in traces_named(table):
+        faults.looked_up(names.trace, name, (*path, *inner))
+    check_serving(table, path, faults)
+    return with_files(table, folder)
 
 
 def _axes(
