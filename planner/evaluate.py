@@ -101,7 +101,8 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     """
     plans = training_plans(engine, columns)
     chip = chip_of(engine, columns, accelerator)
-    step = training_step(engine.job_on(accelerator), engine.model, chip, plans, engine.reserve)
+    job, reserve = engine.job_on(accelerator), engine.reserve(accelerator)
+    step = training_step(job, engine.model, chip, plans, reserve)
     step, watts = _capped(chip, plans, step)
     if not is_step_given(engine.study):
         return _gathered(engine, chip, plans, step, watts, accelerator)

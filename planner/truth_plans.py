@@ -6,7 +6,8 @@ recompute, then the largest micro-batch up to 16,384 tokens (one sequence with a
 tensor parallelism of 4 or more). What follows was added after scores had been seen: a pipeline
 whose virtual stages are not stated is interleaved, with chunks of at least two layers, if its
 micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
-default schedule); a stated selective recompute that needs twice the memory of the chip is full.
+default schedule). A stated recompute is the least: where it does not fit, the next stronger one
+is taken, since what one source calls none or selective another's kernels already compute again.
 Every other degree left blank is 1. The scale-up domain is the smallest on offer that holds the
 job, else the largest.
 """
@@ -30,11 +31,6 @@ PLAIN_TENSOR = (1, 2, 4, 8)
 FROM_TENSOR_SINGLE = 4
 """From this tensor parallelism on a micro-batch that is not stated is one sequence."""
 
-SELECTIVE = "selective"
-SELECTIVE_MEMORY_FRAC = 2.0
-"""A run that says selective, and would need more than so many times the memory of its chip with
-ours, had a policy of its own that keeps less: it is taken as full."""
-
 FEWEST_CHUNK_LAYERS = 2
 """Published interleaved runs keep one to five layers in a chunk (Megatron-LM, NeMo recipes)."""
 
@@ -56,7 +52,7 @@ class Stated:
 
 
 def plans_of_row(row: TruthRow, model: Model, domain_options: Sequence[int]) -> list[Decisions]:
-    """Candidate plans in the order in which the rule prefers them; one if all is stated.
+    """Candidate plans in the order in which the rule prefers them.
 
     Raises
     ------
@@ -116,10 +112,12 @@ def _zero(row: TruthRow) -> list[int]:
 
 
 def _recompute(row: TruthRow) -> list[str]:
+    """The stated mode and the next stronger one; every mode where none is stated."""
     given = row.text("recompute")
-    if given == SELECTIVE:
-        return [given, "full"]
-    return [given] if given in RECOMPUTE else list(RECOMPUTE)
+    if given not in RECOMPUTE:
+        return list(RECOMPUTE)
+    least = RECOMPUTE.index(given)
+    return list(RECOMPUTE[least : least + 2])
 
 
 def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:

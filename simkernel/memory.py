@@ -13,15 +13,12 @@ import numpy as np
 from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats, Masks
-from simkernel.hardware import PRECISION_BYTES
+from simkernel.keeping import PLAIN, Keeping
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
 from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
 from simkernel.stages import STAGES
 
-GRADIENT_BYTES = 4.0  # fp32 accumulation, Korthikanti et al. 2022, section 6 (18 B/parameter)
-OPTIMISER_BYTES = 12.0  # fp32 master, momentum, variance: ZeRO (Rajbhandari et al. 2020), K = 12
-LOGIT_BYTES = 6.0  # one value in bf16 and in fp32
 UPDATE_BYTES = 30.0  # gradient and state read (4 + 12), state and bf16 weight written (12 + 2)
 
 
@@ -31,12 +28,12 @@ class Reserve:
 
     Parameters
     ----------
-    framework_bytes : context, communication buffers, workspaces [bytes]
-    fragmentation_frac : of activations and gathered weights
+    framework_bytes : number or (n,), context, communication buffers, workspaces [bytes]
+    fragmentation_frac : number or (n,), of activations and gathered weights
     """
 
-    framework_bytes: float
-    fragmentation_frac: float
+    framework_bytes: Column
+    fragmentation_frac: Column
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ def stage_memory(share: Share, is_single: Codes, model: Model, layers: Floats) -
     is_single, layers : as in `stage_parameters`
     """
     each = np.stack([layer_activation_bytes(share, model, k) for k in model.kinds], axis=-1)
-    size = share.tokens * model.vocab / share.tensor * LOGIT_BYTES
+    size = share.tokens * model.vocab / share.tensor * share.keeping.logit_bytes
     logits = np.stack([np.where(is_single, size, 0.0), size * 0.0, size], axis=-1)
     return StageMemory((layers * each[:, None, :]).sum(-1), logits, _one_layer_again(share, model))
 
@@ -127,6 +124,7 @@ def resident_ledger(
     layer_counts: Floats,
     ranks: tuple[Codes, Codes],
     reserve: Reserve,
+    keeping: Keeping = PLAIN,
 ) -> tuple[Ledger, Codes]:
     """Bytes on the fullest device, by what they are, and which stage that device serves; (n,).
 
@@ -134,23 +132,26 @@ def resident_ledger(
     ----------
     layer_counts : (n, 3) layers on each stage
     ranks : (n,) sizes of the data-parallel groups of dense and of expert parameters
+    reserve : memory no tensor owns
+    keeping : in which form the stack keeps what is trained
 
     References
     ----------
     ZeRO stages: Rajbhandari et al. 2020, section 5. Activations in flight: the schedule's file.
     """
     zero = plans.zero_stage
+    weight_bytes = keeping.weight_bytes(plans.precision_code, plans.is_weight_cut)
     terms = {
-        "weights": _state(parameters, ranks, _weight_bytes(plans), plans.is_weight_cut),
-        "gradients": _state(parameters, ranks, GRADIENT_BYTES, plans.is_gradient_cut),
-        "optimiser": _state(parameters, ranks, OPTIMISER_BYTES, zero >= 1),
+        "weights": _state(parameters, ranks, weight_bytes, plans.is_weight_cut),
+        "gradients": _state(parameters, ranks, keeping.gradient_bytes, plans.is_gradient_cut),
+        "optimiser": _state(parameters, ranks, keeping.optimiser_bytes, zero >= 1),
         "gathered_weights": _gathered(parameters, plans.is_weight_cut, layer_counts),
         "activations": memory.per_micro_batch * _in_flight(plans) + memory.again[:, None],
         "logits": memory.logits,
     }
     moving = terms["activations"] + terms["gathered_weights"] + terms["logits"]
-    terms["fragmentation"] = moving * reserve.fragmentation_frac
-    terms["framework"] = np.full(moving.shape, reserve.framework_bytes)
+    terms["fragmentation"] = moving * np.reshape(reserve.fragmentation_frac, (-1, 1))
+    terms["framework"] = np.zeros(moving.shape) + np.reshape(reserve.framework_bytes, (-1, 1))
     total = np.sum(list(terms.values()), axis=0)
     fullest = np.argmax(total, axis=1)
     rows = np.arange(len(fullest))
@@ -227,7 +228,8 @@ def _mlp_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floa
     cheap = (hidden + routed * width + kind.shared_width) * narrow
     kept = 2.0 * hidden + ups * (routed * width + kind.shared_width) * WIDE_BYTES
     dispatched = routed * share.expert_tensor * hidden * narrow  # every expert tensor rank gathers
-    return own * cheap, own * (kept + dispatched + routed * hidden * WIDE_BYTES)
+    combined = routed * hidden * WIDE_BYTES if share.keeping.keeps_combined else 0.0
+    return own * cheap, own * (kept + dispatched + combined)
 
 
 def _one_layer_again(share: Share, model: Model) -> Floats:
@@ -260,12 +262,6 @@ def _state(
     expert_cut = np.where(is_cut, ranks[1], 1)
     held = parameters.dense / dense_cut[:, None] + parameters.expert / expert_cut[:, None]
     return held * np.broadcast_to(np.asarray(each), dense_cut.shape)[:, None]
-
-
-def _weight_bytes(plans: TrainingPlans) -> Floats:
-    """bf16 weights, and the narrow copy that quantised products read."""
-    copies = [width if width < WIDE_BYTES else 0.0 for width in PRECISION_BYTES]
-    return WIDE_BYTES + np.array(copies)[plans.precision_code]
 
 
 def _gathered(parameters: StageParameters, is_cut: Masks, layer_counts: Floats) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
+from simkernel.keeping import Keeping
 from simkernel.models import LayerKind, Weight
 from simkernel.placement import Placement
 from simkernel.roofline import (
@@ -25,9 +26,6 @@ from simkernel.workload import TrainingJob
 
 WIDE_BYTES = 2.0
 """Bytes of a bf16 value."""
-
-FULL_BYTES = 4.0
-"""Bytes of a fp32 value."""
 
 TENSOR_SCALED = ("fp8", "fp8_block")
 """Precisions with a scale per tensor, row or block of 128 values."""
@@ -63,15 +61,16 @@ class Share:
     recompute_code: Codes
     is_half: Masks
     stack: Stack
+    keeping: Keeping
 
     @property
     def reduced_bytes(self) -> Floats:
-        """Bytes of one gradient on the wire: fp32, but 16 bits where training is in fp16.
+        """Bytes of one gradient on the wire: as kept, but 16 bits where training is in fp16.
 
         Megatron-LM accumulates and reduces in fp32 for bf16 alone (megatron/arguments.py,
         accumulate_allreduce_grads_in_fp32).
         """
-        return np.where(self.is_half, WIDE_BYTES, FULL_BYTES)
+        return np.where(self.is_half, WIDE_BYTES, self.keeping.gradient_bytes)
 
     @property
     def is_block_scaled(self) -> Masks:
@@ -122,6 +121,7 @@ def share_of(
         recompute_code=plans.recompute_code,
         is_half=plans.precision_code == PRECISIONS.index("fp16"),
         stack=job.stack,
+        keeping=job.keeping,
     )
 
 

@@ -83,8 +83,9 @@ def training_step(
     turns, kept = shared.turns, shared.kept
     time = _step_ledger(plans, turns, job.stack)
     ranks = (kept.dense_ranks, kept.expert_ranks)
+    counts = kept.stage_layer_counts
     resident, fullest = resident_ledger(
-        plans, kept.parameters, kept.memory, kept.stage_layer_counts, ranks, reserve
+        plans, kept.parameters, kept.memory, counts, ranks, reserve, job.keeping
     )
     total = turns.each.times(plans.micro_batches * 1.0) + turns.once
     step_s = np.asarray(time.total)

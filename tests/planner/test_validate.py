@@ -114,6 +114,16 @@ def test_settings_that_are_not_stated_follow_the_rule():
     plans = plans_of_row(piped, model_of_row(piped), (8,))
     assert {p["micro_batch_sequences"] for p in plans} == {1}
     assert [p["recompute_code"] for p in plans] == [0, 1, 2]
+    stated = row("sc21-007", recompute="none")
+    codes = [p["recompute_code"] for p in plans_of_row(stated, model_of_row(stated), (8,))]
+    assert codes == [0, 1]
+
+
+def test_a_sum_on_paper_is_no_run_that_has_to_fit():
+    """The figure shows what does not fit: to call it impossible would be no fault of ours."""
+    told = {p.row.case_id: p for p in everything().predictions if p.metric == "memory_bytes"}
+    assert not told["korthikanti-mem-001"].is_infeasible
+    assert told["korthikanti-mem-001"].plan["recompute_code"] == 0
 
 
 def test_a_batch_that_cannot_be_shared_out_is_not_rounded():

@@ -7,6 +7,8 @@ import pytest
 from conftest import chip, moe_model
 
 from simkernel.candidates import RECOMPUTE, plan_of
+from simkernel.hardware import PRECISIONS
+from simkernel.keeping import Keeping
 from simkernel.layout import layout_of
 from simkernel.memory import (
     Reserve,
@@ -75,8 +77,8 @@ def ledger(model, plan, job=None):
     job = job or TrainingJob(1e12, 2048, 65e6)
     layout = layout_of(job, model, chip(), plan)
     ranks = (layout.dense_ranks, layout.expert_ranks)
-    counts = layout.stage_layer_counts
-    return resident_ledger(plan, layout.parameters, layout.memory, counts, ranks, NO_RESERVE)[0]
+    args = (plan, layout.parameters, layout.memory, layout.stage_layer_counts)
+    return resident_ledger(*args, ranks, NO_RESERVE, job.keeping)[0]
 
 
 def test_a_parameter_takes_18_bytes_and_zero_cuts_each_part_in_its_turn():
@@ -142,3 +144,33 @@ def test_megatron_1784_expert_activations_follow_top_k_and_the_expert_groups():
     assert kept(moe_model(top_k=4, width=2048)) > 1.1 * plain
     assert kept(moe_model(top_k=4), expert_tensor_parallel=2) > plain
     assert kept(moe_model(top_k=4), expert_parallel=8) > plain
+
+
+def test_the_form_in_which_a_stack_keeps_its_state_is_counted_as_it_says():
+    """Gradients in 16 bits would be booked in 32, and runs that fit would be called impossible."""
+    model = gpt(8, 1024, 16)
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8, zero_stage=0)
+    narrow = replace(plan, precision_code=np.array([PRECISIONS.index("mxfp8")]))
+    sharded = replace(plan, zero_stage=np.array([3]))
+    half = TrainingJob(1e12, 2048, 65e6, keeping=Keeping(gradient_bytes=2.0, logit_bytes=4.0))
+    alone = TrainingJob(1e12, 2048, 65e6, keeping=Keeping(narrow_copies=2, is_narrow_alone=True))
+    single = TrainingJob(1e12, 2048, 65e6, keeping=Keeping(has_weight_copy=False))
+    full = ledger(model, plan).terms
+    assert ledger(model, plan, half).terms["gradients"] == full["gradients"] / 2
+    assert ledger(model, plan, half).terms["logits"] == full["logits"] * 4 / 6
+    held = ledger(model, narrow, alone).terms["weights"] / full["weights"]
+    assert held == pytest.approx(2 * 1.03 / 2)
+    assert ledger(model, plan, alone).terms["weights"] == full["weights"]
+    assert ledger(model, sharded, single).terms["weights"] == 0
+    assert ledger(model, plan, single).terms["weights"] == full["weights"]
+
+
+def test_results_of_experts_wait_only_where_the_router_scales_them_afterwards():
+    """A mixture would be booked top_k rows of hidden a token that no kernel kept."""
+    model, plan = moe_model(), plan_of(devices=8, supernode_devices=8)
+    after = TrainingJob(1e12, 2048, 65e6)
+    before = replace(after, keeping=Keeping(keeps_combined=False))
+    kept, less = (
+        layer_activation_bytes(share(job, plan), model, model.kinds[0]) for job in (after, before)
+    )
+    assert kept - less == pytest.approx(2048 * model.kinds[0].top_k * model.hidden * 2, rel=1e-12)
