@@ -142,6 +142,10 @@ def _use_axes() -> tuple[Axis, ...]:
             "which group sits on neighbouring chips, innermost first", names=_placements(),
         ),
         Axis(
+            "sequence_parallel", "", TRAIN, "name", ("on",),
+            "tensor ranks share out the tokens of norms and residuals too", names=("on", "off"),
+        ),
+        Axis(
             "zero_stage", "", TRAIN, "integer", (1,),
             "what replicas share out: 0 nothing, 1 optimiser, 2 + gradients, 3 + weights",
             least=0, most=3,

@@ -124,6 +124,7 @@ def training_plans(engine: Engine, columns: Mapping[str, Any]) -> TrainingPlans:
     collectives = plugins.names("collectives")
     coded: dict[str, tuple[str, Callable[[str], int]]] = {
         "recompute_code": ("recompute", RECOMPUTE.index),
+        "sequence_parallel": ("sequence_parallel", ("off", "on").index),
         "schedule_code": ("schedule", lambda name: plugins.code("schedules", name)),
         "precision_code": ("precision", PRECISIONS.index),
         "placement_code": ("placement", order_code),

@@ -149,6 +149,12 @@ def _model_rules() -> tuple[Rule, ...]:
             "key-value heads can neither be shared out nor copied evenly",
         ),
         Rule(
+            "experts_need_sequence_parallel",
+            ("tensor_parallel", "sequence_parallel"),
+            _experts_see_a_token_once,
+            "tensor ranks would dispatch the same tokens to the experts several times",
+        ),
+        Rule(
             "tensor_parallel_does_not_divide_mlp",
             ("tensor_parallel",),
             lambda c, x: _divides_all(c["tensor_parallel"], x.model.mlp_widths),
@@ -263,6 +269,12 @@ def _repeats() -> tuple[Rule, ...]:
             ("devices", *SPLIT, "placement"),
             _placement_is_first,
             "the order differs only in groups of one",
+        ),
+        Rule(
+            "sequence_parallel_repeats",
+            ("tensor_parallel", "sequence_parallel"),
+            lambda c, x: (c["tensor_parallel"] > 1) | (c["sequence_parallel"] == 0),
+            "a single tensor rank has all tokens either way",
         ),
         Rule(
             "zero_stage_repeats",
@@ -411,6 +423,12 @@ def _zero_is_lowest(c: Columns, x: Context) -> Mask:
     shared = _replicas(c) * c["context_parallel"] > 1
     is_one = (c["zero_stage"] >= 2) & (c["pipeline_parallel"] > 1) & (1 in stages)
     return np.asarray((shared & ~is_one) | (c["zero_stage"] == min(stages)))
+
+
+def _experts_see_a_token_once(c: Columns, x: Context) -> Mask:
+    is_on = np.array([name == "on" for name in x.levels["sequence_parallel"]])
+    is_alone = is_on[c["sequence_parallel"]] | (c["tensor_parallel"] == 1)
+    return np.asarray((x.model.experts == 0) | is_alone)
 
 
 def _precision_supported(c: Columns, x: Context) -> Mask:

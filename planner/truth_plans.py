@@ -8,8 +8,8 @@ whose virtual stages are not stated is interleaved, with chunks of at least two 
 micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
 default schedule). A stated recompute is the least: where it does not fit, the next stronger one
 is taken, since what one source calls none or selective another's kernels already compute again.
-Every other degree left blank is 1. The scale-up domain is the smallest on offer that holds the
-job, else the largest.
+Sequence parallelism goes with tensor parallelism unless a row denies it. Every other degree left
+blank is 1. The scale-up domain is the smallest on offer that holds the job, else the largest.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Stated:
     batch: int
     sequence_tokens: int
     precision_code: int
+    is_sequence_cut: bool
 
 
 def plans_of_row(row: TruthRow, model: Model, domain_options: Sequence[int]) -> list[Decisions]:
@@ -94,6 +95,7 @@ def _stated(row: TruthRow, domain_options: Sequence[int]) -> Stated:
         batch=row.count("global_batch_seqs") or 1,
         sequence_tokens=row.count("seq_len") or 1,
         precision_code=PRECISIONS.index(precision),
+        is_sequence_cut=row.text("sp") != "0",
     )
 
 
@@ -161,6 +163,7 @@ def _decisions(
         "tensor_parallel": tensor,
         "pipeline_parallel": stated.pipeline,
         "context_parallel": stated.context,
+        "sequence_parallel": float(stated.is_sequence_cut or tensor == 1),
         "expert_parallel": stated.expert,
         "virtual_stages": chunks,
         "micro_batch_sequences": micro,

@@ -200,9 +200,6 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
     name = catalog.accelerator_name(row.text("accelerator"))
     if not (is_speed(row) or memory_terms(row)):
         raise MissingFact(f"metric {row.text('metric')} is not one that is predicted")
-    is_unsharded = row.text("sp") == "0" and (row.count("tp") or 1) > 1
-    if memory_terms(row) and is_unsharded and "activation" in row.text("metric"):
-        raise MissingFact("tensor parallelism without sequence parallelism is not modelled")
     model, facts = model_of_row(row), catalog.accelerator(name)
     kind = stack_kind(row, facts.architecture)
     release = release_year(row) if kind == VENDOR else None

@@ -18,8 +18,10 @@ RECOMPUTE = ("none", "selective", "full")
 class TrainingPlans(Columns):
     """Candidates of a training study; every field (n,). Codes index the tuples they name.
 
-    `supernode_devices` is the scale-up domain; `schedule_code` and `collective_code` index
-    `plugins.names`, a collective code one past the last means the best of all.
+    `supernode_devices` is the scale-up domain; `sequence_parallel` is 1 where norms and residuals
+    are cut over the tensor group, 0 where every rank of it works on all tokens; `schedule_code`
+    and `collective_code` index `plugins.names`, a collective code one past the last means the best
+    of all.
     """
 
     devices: Codes
@@ -30,6 +32,7 @@ class TrainingPlans(Columns):
     context_parallel: Codes
     expert_parallel: Codes
     expert_tensor_parallel: Codes
+    sequence_parallel: Codes
     virtual_stages: Codes
     micro_batch_sequences: Codes
     global_batch_sequences: Codes

@@ -165,7 +165,9 @@ def layer_activation_bytes(share: Share, model: Model, kind: LayerKind) -> Float
     Notes
     -----
     With stored scores, dropout and a 4 h ungated MLP: s b h (34 + 5 a s / h) / t without
-    recompute, 34 s b h / t selective, 2 s b h / t full.
+    recompute, 34 s b h / t selective, 2 s b h / t full. Without sequence parallelism
+    s b h (10 + 24 / t + 5 a s / (h t)), s b h (10 + 24 / t) and 2 s b h. Experts with tensor
+    parallelism always have it.
 
     References
     ----------
@@ -188,42 +190,45 @@ def _attention_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats
     if core is None:
         return own * 0.0, own * 0.0
     mask = 0.0 if share.is_fused else 1.0 * model.hidden
+    part = share.cut_tokens
     if core.kind == "state":
         wide = sum(w.outputs for w in kind.weights if w.name.startswith(("in", "mixer")))
-        return own * model.hidden * narrow, own * (2.0 * model.hidden + WIDE_BYTES * wide)
+        kept_wide = part * WIDE_BYTES * wide
+        return own * model.hidden * narrow, own * 2.0 * model.hidden + kept_wide
     kv = core.kv_heads or core.heads
     cut = share.tensor / np.minimum(share.tensor, kv)
     keys = kv * (core.key_dim + core.value_dim) * cut
     if core.kind == "mla":
         keys = core.heads * (core.key_dim + core.value_dim) + 0.0 * own
     queries = core.heads * core.key_dim
-    output = core.heads * core.value_dim * WIDE_BYTES + mask
-    cheap = model.hidden * narrow
-    kept: Column = 2.0 * model.hidden + output
+    output = core.heads * core.value_dim * WIDE_BYTES
+    cheap, whole = own * model.hidden * narrow, own * (2.0 * model.hidden + mask)
+    projected = part * (queries + keys) * WIDE_BYTES
     if core.kind == "mla":
         latents = sum(w.outputs for w in kind.weights if w.name in ("q_a", "kv_a"))
-        return own * (cheap + (queries + keys) * WIDE_BYTES), own * (kept + latents * WIDE_BYTES)
-    kept = kept + (queries + keys) * WIDE_BYTES
-    return own * cheap + (0.0 if share.is_fused else _scores(share, kind)), own * kept
+        return cheap + projected, whole + part * output + own * latents * WIDE_BYTES
+    scores = 0.0 if share.is_fused else _scores(share, kind)
+    return cheap + scores, whole + part * output + projected
 
 
 def _scores(share: Share, kind: LayerKind) -> Floats:
     """Softmax output, dropout mask and dropout output of stored scores: 5 a s bytes a token."""
     if kind.core is None or kind.core.kind == "state":
         return share.own_tokens * 0.0
-    return share.own_tokens * 5.0 * kind.core.heads * share.sequence_tokens
+    return share.cut_tokens * 5.0 * kind.core.heads * share.sequence_tokens
 
 
 def _mlp_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floats]:
     """What the second sub-block keeps: cheap to run again, and not; (n,) each."""
     own, narrow = share.own_tokens, share.input_bytes
-    hidden, width = model.hidden, kind.mlp_width
+    hidden, width, part = model.hidden, kind.mlp_width, share.cut_tokens
     ups = 2.0 if kind.gated else 1.0
     mask = 0.0 if share.is_fused else 1.0 * hidden
     if kind.mlp == "none":
         return own * 0.0, own * 0.0
     if kind.mlp == "dense":
-        return own * (hidden + width) * narrow, own * (2.0 * hidden + ups * width * 2.0 + mask)
+        kept = own * (2.0 * hidden + mask) + part * (ups * width * WIDE_BYTES)
+        return (own * hidden + part * width) * narrow, kept
     routed = kind.top_k * imbalance(share, kind)
     cheap = (hidden + routed * width + kind.shared_width) * narrow
     kept = 2.0 * hidden + ups * (routed * width + kind.shared_width) * WIDE_BYTES

@@ -38,12 +38,16 @@ MICROSCALED = ("mxfp8", "nvfp4", "mxfp4")
 class Share:
     """What one device holds of a micro-batch, and the rates it works at; (n,) each.
 
-    `tokens` enter a product cut by tensor parallelism; `own_tokens` = tokens / tensor are the
-    device's under sequence parallelism. `input_bytes` is the width of a quantised GEMM input.
+    `tokens` enter a product cut by tensor parallelism, of whose width a device has as much as
+    `cut_tokens` = tokens / tensor have of the whole; norms and residuals work on `own_tokens`, the
+    cut ones under sequence parallelism, else all. `input_bytes` is the width of a quantised GEMM
+    input.
     """
 
     tokens: Floats
     own_tokens: Floats
+    cut_tokens: Floats
+    is_sequence_cut: Masks
     sequences: Codes
     sequence_tokens: int
     tensor: Codes
@@ -96,6 +100,7 @@ def share_of(
 ) -> Share:
     """The share of every candidate; `chips` has one row or one per candidate."""
     tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
+    cut, is_cut = tokens / plans.tensor_parallel, plans.sequence_parallel == 1
     wide_code = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
     is_scaled = np.isin(plans.precision_code, [PRECISIONS.index(name) for name in TENSOR_SCALED])
     is_narrow = np.array(PRECISION_BYTES)[plans.precision_code] < WIDE_BYTES
@@ -103,7 +108,9 @@ def share_of(
     grouped = np.where(is_scaled, job.stack.grouped_frac, 1.0)
     return Share(
         tokens=tokens,
-        own_tokens=tokens / plans.tensor_parallel,
+        own_tokens=np.where(is_cut, cut, tokens),
+        cut_tokens=cut,
+        is_sequence_cut=is_cut,
         sequences=plans.micro_batch_sequences,
         sequence_tokens=job.tokens_per_sequence,
         tensor=plans.tensor_parallel,

@@ -249,6 +249,9 @@ CHANGES = {
 }
 """A change of every axis that should show."""
 
+CHANGES_OF_DENSE = {"sequence_parallel": ("sequence_parallel=off",)}
+"""Axes with one value for models of experts."""
+
 ONE_VALUE = {
     "scaleout_fabric": "roce", "compute": "measured", "offload": "optimizer",
 }  # fmt: skip
@@ -258,17 +261,19 @@ ONE_VALUE = {
 def test_every_axis_has_a_change_that_shows_or_one_value():
     """A new axis would come in without anybody asking what it does (SimAI#263)."""
     names = {axis.name for axis in axes_of("train")}
-    assert names == set(CHANGES) | set(ONE_VALUE) | {"data_parallel"}
+    assert names == {*CHANGES, *CHANGES_OF_DENSE, *ONE_VALUE, "data_parallel"}
     assert all(AXES[name].ready for name in ONE_VALUE)
 
 
-def test_no_axis_is_a_dead_knob(experts):
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_no_axis_is_a_dead_knob(experts, study, is_dense):
     """A setting would be taken and change nothing (astra-sim#207)."""
-    base = evaluated(experts, *BASE)
+    file, start = (study, ()) if is_dense else (experts, BASE)
+    base = evaluated(file, *start)
     assert base["feasible"]
     dead = []
-    for axis, settings in CHANGES.items():
-        changed = evaluated(experts, *BASE, *settings)
+    for axis, settings in (CHANGES_OF_DENSE if is_dense else CHANGES).items():
+        changed = evaluated(file, *start, *settings)
         moved = [
             name
             for name in ("days", "usd", "resident_bytes", "it_mean_w")

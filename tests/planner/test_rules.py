@@ -23,6 +23,7 @@ CHIP = ChipSizes((4, 8, 16), 4, ("bf16",))
 LEVELS = {
     "schedule": ("one_forward_one_backward", "gpipe", "interleaved"),
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
+    "sequence_parallel": ("on", "off"),
     "zero_stage": (0, 1, 3),
     "precision": ("bf16", "fp8"),
     "data_parallel": ("derived",),
@@ -36,6 +37,7 @@ PLAIN = {
     "expert_parallel": 1,
     "expert_tensor_parallel": 1,
     "data_parallel": 0,
+    "sequence_parallel": 0,
     "schedule": 0,
     "virtual_stages": 1,
     "micro_batch_sequences": 1,
@@ -59,6 +61,13 @@ def broken(model, **values):
     [
         (MOE, {}, set()),
         (GQA, {}, set()),
+        (GQA, {"sequence_parallel": 1}, {"sequence_parallel_repeats"}),
+        (GQA, {"sequence_parallel": 1, "tensor_parallel": 8}, set()),
+        (
+            MOE,
+            {"sequence_parallel": 1, "tensor_parallel": 8},
+            {"experts_need_sequence_parallel"},
+        ),
         (GQA, {"supernode_devices": 32}, {"supernode_not_offered"}),
         (GQA, {"devices": 8, "supernode_devices": 16}, {"supernode_larger_than_job"}),
         (GQA, {"devices": 12, "supernode_devices": 16, "global_batch_sequences": 12}, set()),

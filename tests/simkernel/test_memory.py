@@ -1,11 +1,14 @@
 """Memory against the closed forms of the selective-recompute paper."""
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import chip, moe_model
 
+from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, plan_of
 from simkernel.hardware import PRECISIONS
 from simkernel.keeping import Keeping
@@ -174,3 +177,78 @@ def test_results_of_experts_wait_only_where_the_router_scales_them_afterwards():
         layer_activation_bytes(share(job, plan), model, model.kinds[0]) for job in (after, before)
     )
     assert kept - less == pytest.approx(2048 * model.kinds[0].top_k * model.hidden * 2, rel=1e-12)
+
+
+PUBLISHED = Path(__file__).parents[1] / "truth" / "selective_recompute_memory.csv"
+
+
+def published():
+    """Rows of the paper's figures 1 and 7."""
+    with PUBLISHED.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def seqsel(row, **changes):
+    """Model, job and plan of a row; no vocabulary and no norms, as the paper counts."""
+    size = {name: int(row[name]) for name in ("hidden", "heads", "layers", "sequence_tokens")}
+    model = gpt(size["layers"], size["hidden"], size["heads"], vocab=0)
+    kind = replace(model.kinds[0], vector_parameters=0)
+    chunks = int(row["virtual_stages"])
+    names = ("interleaved" if chunks > 1 else "one_forward_one_backward",)
+    degrees = ("tensor_parallel", "pipeline_parallel")
+    batches = ("virtual_stages", "micro_batch_sequences", "global_batch_sequences")
+    decisions = {name: int(row[name]) for name in (*degrees, *batches)}
+    plan = plan_of(
+        **decisions,
+        devices=decisions["tensor_parallel"] * decisions["pipeline_parallel"],
+        supernode_devices=8,
+        zero_stage=0,
+        schedule_code=plugins.code("schedules", names[0]),
+        sequence_parallel=row["sequence_parallel"] == "on",
+        recompute_code=RECOMPUTE.index(row["recompute"]),
+    )
+    stack = Stack(is_attention_fused=False)
+    job = TrainingJob(1e12, size["sequence_tokens"], 65e6, stack=stack)
+    return replace(model, kinds=(kind,)), job, replace(plan, **changes)
+
+
+@pytest.mark.parametrize("row", [r for r in published() if r["state_gib"]], ids=str)
+def test_against_figure_1_of_the_selective_recompute_paper(row):
+    """State and activations of the first stage in GiB; if off, a cluster is bought too small."""
+    model, job, plan = seqsel(row)
+    terms = ledger(model, plan, job).terms
+    state = terms["weights"] + terms["gradients"] + terms["optimiser"]
+    assert state[0] / 2**30 == pytest.approx(float(row["state_gib"]), rel=1e-12)
+    assert terms["activations"][0] / 2**30 == pytest.approx(
+        float(row["activations_gib"]), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("row", published(), ids=str)
+def test_against_figure_7_of_the_selective_recompute_paper(row):
+    """Activations against tensor parallelism alone, read off a chart: within 1.2% of it."""
+    model, job, plan = seqsel(row)
+    whole = replace(plan, sequence_parallel=np.array([0]), recompute_code=np.array([0]))
+    kept, base = (
+        layer_activation_bytes(share(job, each), model, model.kinds[0])[0]
+        for each in (plan, whole)
+    )
+    percent = float(row["activations_percent"])
+    assert 100 * kept / base == pytest.approx(percent, rel=0.012)
+
+
+def test_without_sequence_parallelism_table_2_holds_as_well():
+    """s b h (10 + 24 / t + 5 a s / (h t)): norms would be taken for cut."""
+    s, b, h, a, t = 2048, 2, 12288, 96, 8
+    job = TrainingJob(1e12, s, 65e6, stack=Stack(is_attention_fused=False))
+    plan = plan_of(
+        devices=8,
+        supernode_devices=8,
+        tensor_parallel=t,
+        micro_batch_sequences=b,
+        sequence_parallel=0,
+    )
+    model = gpt(96, h, a)
+    kept = layer_activation_bytes(share(job, plan), model, model.kinds[0])
+    wanted = s * b * h * (10 + 24 / t + 5 * a * s / (h * t))
+    assert kept[0] == pytest.approx(wanted, rel=1e-12)
