@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA
 from simkernel import plugins
+from simkernel.candidates import OFFLOAD
 from simkernel.hardware import PRECISIONS, TOPOLOGIES
 
 Level = int | float | str
@@ -175,8 +176,7 @@ def _use_axes() -> tuple[Axis, ...]:
             names=("roofline", "measured", "tiled"), ready=("roofline",),
         ),
         Axis(
-            "offload", "", TRAIN, "name", ("none",), "state kept in host memory",
-            names=("none", "optimizer", "activations"), ready=("none",),
+            "offload", "", TRAIN, "name", ("none",), "state kept in host memory", names=OFFLOAD,
         ),
     )  # fmt: skip
 

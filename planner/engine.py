@@ -246,7 +246,9 @@ def _sizes(
             continue
         peaks = catalog.chips([name]).peak_flop_per_s[0]
         known = tuple(p for p, peak in zip(PRECISIONS, peaks, strict=True) if np.isfinite(peak))
-        sizes[name] = ChipSizes(facts.domain_options, facts.devices_per_host, known)
+        chip = catalog.chips([name])
+        has_host = bool(np.isfinite(chip.host_link_bytes_per_s * chip.host_memory_bytes)[0])
+        sizes[name] = ChipSizes(facts.domain_options, facts.devices_per_host, known, has_host)
     return sizes, missing
 
 

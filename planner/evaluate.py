@@ -19,7 +19,7 @@ from planner.metrics import find_metric, is_at_least
 from planner.purchase import Rows, bill_of, rest_watts
 from planner.study import Study
 from simkernel import plugins, reliability
-from simkernel.candidates import RECOMPUTE, TrainingPlans
+from simkernel.candidates import OFFLOAD, RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import PRECISIONS, TOPOLOGIES, Chips
 from simkernel.ledger import Ledger
@@ -31,7 +31,13 @@ from simkernel.train import Step, training_step
 SECONDS_PER_DAY = 86400.0
 SECONDS_PER_HOUR = 3600.0
 COMPUTE_TERMS = ("gemm", "attention", "embedding_and_head", "recompute")
-WAITING_TERMS = ("bubble", "pipeline_send", "data_parallel", "data_parallel_per_micro_batch")
+WAITING_TERMS = (
+    "bubble",
+    "pipeline_send",
+    "data_parallel",
+    "data_parallel_per_micro_batch",
+    "offload",
+)
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,7 @@ def training_plans(engine: Engine, columns: Mapping[str, Any]) -> TrainingPlans:
     coded: dict[str, tuple[str, Callable[[str], int]]] = {
         "recompute_code": ("recompute", RECOMPUTE.index),
         "sequence_parallel": ("sequence_parallel", ("off", "on").index),
+        "offload_code": ("offload", OFFLOAD.index),
         "schedule_code": ("schedule", lambda name: plugins.code("schedules", name)),
         "precision_code": ("precision", PRECISIONS.index),
         "placement_code": ("placement", order_code),
@@ -290,7 +297,8 @@ def _gathered(
     }
     return Evaluated(
         metrics=metrics,
-        limits=_limits(engine, chip, plans, metrics, accelerator),
+        limits=_limits(engine, chip, plans, metrics, accelerator)
+        | {"host_memory": _host_limit(chip, step)},
         ledgers={"step_s": step.time, "resident_bytes": step.resident, "it_w": it_mean},
         traffic={
             "inside_bytes_per_step": step.inside_bytes,
@@ -362,6 +370,12 @@ def _goodput(engine: Engine, devices: Codes) -> Floats:
     interval_s = reliability.available_interval_s(job_mtbf_s, checkpoint_s, recovery_s)
     lost = reliability.lost_frac(job_mtbf_s, interval_s, checkpoint_s, recovery_s)
     return np.asarray(reliability.goodput_frac(lost))
+
+
+def _host_limit(chip: Chips, step: Step) -> Limit:
+    """Memory of the host; none where it is not known."""
+    there = np.nan_to_num(chip.host_memory_bytes) + 0.0 * step.host_bytes
+    return Limit(step.host_bytes, there, "B")
 
 
 def _limits(

@@ -46,12 +46,14 @@ class ModelCounts:
 class ChipSizes:
     """What the rules need of a chip.
 
-    `precisions` are the matrix precisions it has; () for all.
+    `precisions` are the matrix precisions it has; () for all. `has_host` says that memory of the
+    host and the link to it are known.
     """
 
     domain_options: tuple[int, ...]
     devices_per_host: int
     precisions: tuple[str, ...] = ()
+    has_host: bool = True
 
 
 @dataclass(frozen=True)
@@ -282,6 +284,12 @@ def _repeats() -> tuple[Rule, ...]:
             _zero_is_lowest,
             "a single replica has nobody to share its state with; a pipeline keeps whole weights "
             "and gradients until its step ends, so stages 2 and 3 are stage 1 there",
+        ),
+        Rule(
+            "host_not_known",
+            ("offload",),
+            lambda c, x: (np.array(x.levels["offload"]) == "none")[c["offload"]] | x.chip.has_host,
+            "nobody publishes the memory of this chip's host or the link to it",
         ),
         Rule(
             "precision_not_supported",

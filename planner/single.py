@@ -17,7 +17,7 @@ from simkernel.errors import BadStudy
 LADDER = 2
 """Neighbours of a whole number are half and twice of it."""
 
-LEFT_ALONE = ("accelerator", "profile", "compute", "offload", "scaleout_fabric", "data_parallel")
+LEFT_ALONE = ("accelerator", "profile", "compute", "scaleout_fabric", "data_parallel")
 """Axes that are not widened: another chip is another study, the rest has one value."""
 
 

@@ -8,6 +8,9 @@ whose virtual stages are not stated is interleaved, with chunks of at least two 
 micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
 default schedule). A stated recompute is the least: where it does not fit, the next stronger one
 is taken, since what one source calls none or selective another's kernels already compute again.
+Where no such plan fits, half of the layers' activations wait in host memory, then all
+(Megatron-Bridge's FSDP recipes offload 20 to 40 of 80 layers, those of tpu-recipes the input of
+every layer).
 Sequence parallelism goes with tensor parallelism unless a row denies it. Every other degree left
 blank is 1. The scale-up domain is the smallest on offer that holds the job, else the largest.
 """
@@ -20,7 +23,7 @@ from itertools import product
 
 from planner.truth_rows import TruthRow
 from simkernel import plugins
-from simkernel.candidates import RECOMPUTE
+from simkernel.candidates import OFFLOAD, RECOMPUTE
 from simkernel.errors import MissingFact
 from simkernel.hardware import PRECISIONS
 from simkernel.models import Model
@@ -30,6 +33,9 @@ PLAIN_ZERO = (1, 3)
 PLAIN_TENSOR = (1, 2, 4, 8)
 FROM_TENSOR_SINGLE = 4
 """From this tensor parallelism on a micro-batch that is not stated is one sequence."""
+
+ACTIVATIONS = ("none", "half_activations", "activations")
+"""How much of the activations waits in host memory, in the order in which it is tried."""
 
 FEWEST_CHUNK_LAYERS = 2
 """Published interleaved runs keep one to five layers in a chunk (Megatron-LM, NeMo recipes)."""
@@ -52,8 +58,12 @@ class Stated:
     is_sequence_cut: bool
 
 
-def plans_of_row(row: TruthRow, model: Model, domain_options: Sequence[int]) -> list[Decisions]:
+def plans_of_row(
+    row: TruthRow, model: Model, domain_options: Sequence[int], *, has_host: bool = True
+) -> list[Decisions]:
     """Candidate plans in the order in which the rule prefers them.
+
+    `has_host` : the host's memory and the link to it are known.
 
     Raises
     ------
@@ -64,8 +74,12 @@ def plans_of_row(row: TruthRow, model: Model, domain_options: Sequence[int]) -> 
         _decisions(
             stated, tensor, zero, recompute, micro, _chunks(row, model, stated, tensor, micro)
         )
-        for tensor, zero, recompute in product(
-            _tensor(row, model, stated), _zero(row), _recompute(row)
+        | {"offload_code": OFFLOAD.index(offload)}
+        for offload, tensor, zero, recompute in product(
+            ACTIVATIONS if has_host else ACTIVATIONS[:1],
+            _tensor(row, model, stated),
+            _zero(row),
+            _recompute(row),
         )
         for micro in _micro(row, stated, tensor)
     ]

@@ -200,7 +200,8 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
     name = catalog.accelerator_name(row.text("accelerator"))
     if not (is_speed(row) or memory_terms(row)):
         raise MissingFact(f"metric {row.text('metric')} is not one that is predicted")
-    model, facts = model_of_row(row), catalog.accelerator(name)
+    model, facts, chip = model_of_row(row), catalog.accelerator(name), catalog.chips([name])
+    has_host = bool(np.isfinite(chip.host_link_bytes_per_s * chip.host_memory_bytes)[0])
     kind = stack_kind(row, facts.architecture)
     release = release_year(row) if kind == VENDOR else None
     return Case(
@@ -212,7 +213,7 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
         release=release or 0.0,
         stack=catalog.stack(kind, name, release_year=release),
         keeping=catalog.keeping(kind, name),
-        plans=plans_of_row(row, model, facts.domain_options),
+        plans=plans_of_row(row, model, facts.domain_options, has_host=has_host),
     )
 
 
@@ -238,6 +239,7 @@ def _predicted(cases: Mapping[int, Case], catalog: Catalog) -> dict[int, Predict
         step = training_step(first.job, first.model, chips, plans, reserve)
     resident_bytes = np.asarray(step.resident.total)
     fits = resident_bytes <= chips.memory_bytes
+    fits &= step.host_bytes <= np.nan_to_num(chips.host_memory_bytes)
     out = {}
     for i, case in cases.items():
         mine = np.flatnonzero(owners == i)

@@ -14,6 +14,12 @@ RECOMPUTE = ("none", "selective", "full")
 """Activation recomputation; a recompute axis stores the index."""
 
 
+OFFLOAD = ("none", "optimizer", "half_activations", "activations")
+"""State kept in host memory; an offload axis stores the index."""
+
+ACTIVATIONS_OFFLOADED_FRAC = np.array((0.0, 0.0, 0.5, 1.0))
+
+
 @dataclass(frozen=True)
 class TrainingPlans(Columns):
     """Candidates of a training study; every field (n,). Codes index the tuples they name.
@@ -38,6 +44,7 @@ class TrainingPlans(Columns):
     global_batch_sequences: Codes
     zero_stage: Codes
     recompute_code: Codes
+    offload_code: Codes
     schedule_code: Codes
     precision_code: Codes
     placement_code: Codes
@@ -73,6 +80,16 @@ class TrainingPlans(Columns):
         return (self.zero_stage >= 3) & (self.pipeline_parallel == 1)
 
     @property
+    def offloaded_activation_frac(self) -> Floats:
+        """Share of the layers whose activations wait in host memory."""
+        return ACTIVATIONS_OFFLOADED_FRAC[self.offload_code]
+
+    @property
+    def is_optimiser_on_host(self) -> Masks:
+        """Optimiser state lives in host memory, where the host updates it."""
+        return self.offload_code == OFFLOAD.index("optimizer")
+
+    @property
     def degrees(self) -> Degrees:
         """Group sizes for the placement room."""
         return Degrees(
@@ -92,6 +109,7 @@ def plan_of(**decisions: float) -> TrainingPlans:
         "power_cap_frac": 1.0,
         "zero_stage": 1,
         "recompute_code": 0,
+        "offload_code": 0,
         "schedule_code": 0,
         "precision_code": 0,
         "placement_code": 0,

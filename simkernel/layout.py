@@ -23,6 +23,7 @@ from simkernel.memory import (
     stage_parameters,
 )
 from simkernel.models import Model, layer_counts
+from simkernel.offload import update_s
 from simkernel.ops import (
     Parts,
     embedding_pass,
@@ -40,7 +41,9 @@ from simkernel.stages import STAGES, stage_layers
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
 
-LAYOUT_FREE = ("global_batch_sequences", "zero_stage", "schedule_code", "power_cap_frac")
+LAYOUT_FREE = (
+    "global_batch_sequences", "zero_stage", "schedule_code", "power_cap_frac", "offload_code",
+)  # fmt: skip
 """Decisions of a plan that its layout does not depend on."""
 
 
@@ -72,7 +75,8 @@ class Layout:
 
     `mean_work` and `mean_sync` are averages over all stages, the sends of a micro-batch included,
     while `send` is one send on the critical path; `dense_ranks`, `expert_ranks` are the sizes of
-    the data-parallel groups; `update` is the optimiser's pass over one parameter it owns.
+    the data-parallel groups; `update` is the optimiser's pass over one parameter it owns,
+    `host_update_s` its time where the host does it, `host_s_per_byte` that of a byte to the host.
     """
 
     work: tuple[StageWork, ...]
@@ -86,6 +90,8 @@ class Layout:
     dense_ranks: Codes
     expert_ranks: Codes
     update: Pass
+    host_update_s: Floats
+    host_s_per_byte: Floats
     used_per_domain: Codes
     expert_inside: Codes
     dense_sync_inside: Codes
@@ -108,6 +114,8 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     )
     is_single = plans.pipeline_parallel == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
+    to_host = 1.0 / chips.host_link_bytes_per_s
+    in_host = 1.0 / chips.host_memory_bytes_per_s
     one_parameter = np.full(len(plans), UPDATE_BYTES)
     parts = _parts(share, job, model)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
@@ -129,6 +137,8 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
         dense_ranks=placement.dense_sync.size,
         expert_ranks=placement.expert_data.size,
         update=computed(stream_work(share.stream, one_parameter)),
+        host_update_s=update_s(job.keeping, UPDATE_BYTES, to_host, in_host),
+        host_s_per_byte=to_host,
         used_per_domain=placement.used_per_domain,
         expert_inside=placement.expert.inside,
         dense_sync_inside=placement.dense_sync.inside,

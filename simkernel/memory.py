@@ -16,6 +16,7 @@ from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.keeping import PLAIN, Keeping
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
+from simkernel.offload import host_bytes, staying
 from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
 from simkernel.stages import STAGES
 
@@ -34,6 +35,15 @@ class Reserve:
 
     framework_bytes: Column
     fragmentation_frac: Column
+
+
+@dataclass(frozen=True)
+class Resident:
+    """Bytes on the fullest device, the stage it serves, and its share of host memory; (n,)."""
+
+    ledger: Ledger
+    fullest: Codes
+    host_bytes: Floats
 
 
 @dataclass(frozen=True)
@@ -125,8 +135,8 @@ def resident_ledger(
     ranks: tuple[Codes, Codes],
     reserve: Reserve,
     keeping: Keeping = PLAIN,
-) -> tuple[Ledger, Codes]:
-    """Bytes on the fullest device, by what they are, and which stage that device serves; (n,).
+) -> Resident:
+    """Bytes on the fullest device, by what they are, and beside it in its host; (n,).
 
     Parameters
     ----------
@@ -139,14 +149,16 @@ def resident_ledger(
     ----------
     ZeRO stages: Rajbhandari et al. 2020, section 5. Activations in flight: the schedule's file.
     """
-    zero = plans.zero_stage
+    kept = memory.per_micro_batch * _in_flight(plans)
+    activations = staying(plans, kept, memory.per_micro_batch, layer_counts)
+    optimiser = _state(parameters, ranks, keeping.optimiser_bytes, plans.zero_stage >= 1)
     weight_bytes = keeping.weight_bytes(plans.precision_code, plans.is_weight_cut)
     terms = {
         "weights": _state(parameters, ranks, weight_bytes, plans.is_weight_cut),
         "gradients": _state(parameters, ranks, keeping.gradient_bytes, plans.is_gradient_cut),
-        "optimiser": _state(parameters, ranks, keeping.optimiser_bytes, zero >= 1),
+        "optimiser": optimiser * ~plans.is_optimiser_on_host[:, None],
         "gathered_weights": _gathered(parameters, plans.is_weight_cut, layer_counts),
-        "activations": memory.per_micro_batch * _in_flight(plans) + memory.again[:, None],
+        "activations": activations + memory.again[:, None],
         "logits": memory.logits,
     }
     moving = terms["activations"] + terms["gathered_weights"] + terms["logits"]
@@ -156,7 +168,8 @@ def resident_ledger(
     fullest = np.argmax(total, axis=1)
     rows = np.arange(len(fullest))
     picked: dict[str, Column] = {name: value[rows, fullest] for name, value in terms.items()}
-    return Ledger("resident_bytes", "B", picked), fullest
+    ledger = Ledger("resident_bytes", "B", picked)
+    return Resident(ledger, fullest, host_bytes(plans, kept, optimiser))
 
 
 def layer_activation_bytes(share: Share, model: Model, kind: LayerKind) -> Floats:

@@ -33,6 +33,7 @@ class Step:
     time : ledger "step_s"; its terms sum to the step
     resident : ledger "resident_bytes" on the fullest device
     fullest_stage : (n,) index in STAGES
+    host_bytes : (n,) of host memory for one device
     compute_frac, memory_frac, network_frac : (n,) utilisation of dense peak, memory rate and
         wires, over the step and over all devices (for watts)
     inside_bytes, outside_bytes : (n,) sent per device and step, inside and outside the domain
@@ -42,6 +43,7 @@ class Step:
     time: Ledger
     resident: Ledger
     fullest_stage: Codes
+    host_bytes: Floats
     compute_frac: Floats
     memory_frac: Floats
     network_frac: Floats
@@ -84,7 +86,7 @@ def training_step(
     time = _step_ledger(plans, turns, job.stack)
     ranks = (kept.dense_ranks, kept.expert_ranks)
     counts = kept.stage_layer_counts
-    resident, fullest = resident_ledger(
+    resident = resident_ledger(
         plans, kept.parameters, kept.memory, counts, ranks, reserve, job.keeping
     )
     total = turns.each.times(plans.micro_batches * 1.0) + turns.once
@@ -92,8 +94,9 @@ def training_step(
     wires_s = np.maximum(total.inside_s, total.outside_s)
     return Step(
         time=time,
-        resident=resident,
-        fullest_stage=fullest,
+        resident=resident.ledger,
+        fullest_stage=resident.fullest,
+        host_bytes=resident.host_bytes,
         compute_frac=np.minimum(total.peak_compute_s / step_s, 1.0),
         memory_frac=np.minimum(total.peak_hbm_s / step_s, 1.0),
         network_frac=np.minimum(wires_s / step_s, 1.0),

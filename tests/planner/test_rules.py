@@ -24,6 +24,7 @@ LEVELS = {
     "schedule": ("one_forward_one_backward", "gpipe", "interleaved"),
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
     "sequence_parallel": ("on", "off"),
+    "offload": ("none", "optimizer"),
     "zero_stage": (0, 1, 3),
     "precision": ("bf16", "fp8"),
     "data_parallel": ("derived",),
@@ -38,6 +39,7 @@ PLAIN = {
     "expert_tensor_parallel": 1,
     "data_parallel": 0,
     "sequence_parallel": 0,
+    "offload": 0,
     "schedule": 0,
     "virtual_stages": 1,
     "micro_batch_sequences": 1,
@@ -209,3 +211,12 @@ def test_counts_come_from_every_kind_of_layer():
         expert_widths=(2048,),
         tokens_per_sequence=4096,
     )
+
+
+def test_nothing_is_put_into_a_host_that_nobody_knows():
+    """A plan would fit because its state is in memory that may not be there."""
+    rule = next(rule for rule in train_rules() if rule.name == "host_not_known")
+    for has_host, allowed in ((True, [True, True]), (False, [True, False])):
+        chip = ChipSizes((8,), 8, ("bf16",), has_host)
+        found = rule.allows({"offload": np.array([0, 1])}, Context(GQA, chip, LEVELS))
+        assert list(found) == allowed

@@ -81,7 +81,7 @@ def ledger(model, plan, job=None):
     layout = layout_of(job, model, chip(), plan)
     ranks = (layout.dense_ranks, layout.expert_ranks)
     args = (plan, layout.parameters, layout.memory, layout.stage_layer_counts)
-    return resident_ledger(*args, ranks, NO_RESERVE, job.keeping)[0]
+    return resident_ledger(*args, ranks, NO_RESERVE, job.keeping).ledger
 
 
 def test_a_parameter_takes_18_bytes_and_zero_cuts_each_part_in_its_turn():
@@ -116,8 +116,8 @@ def test_megatron_525_the_reserve_is_a_term_of_its_own_and_counts():
     layout = layout_of(job, model, chip(), plan)
     args = (plan, layout.parameters, layout.memory, layout.stage_layer_counts)
     ranks = (layout.dense_ranks, layout.expert_ranks)
-    bare, _ = resident_ledger(*args, ranks, NO_RESERVE)
-    kept, _ = resident_ledger(*args, ranks, Reserve(3.5e9, 0.1))
+    bare = resident_ledger(*args, ranks, NO_RESERVE).ledger
+    kept = resident_ledger(*args, ranks, Reserve(3.5e9, 0.1)).ledger
     moving = bare.terms["activations"] + bare.terms["logits"]
     assert kept.total[0] == pytest.approx(bare.total[0] + 3.5e9 + 0.1 * moving[0], rel=1e-12)
 
