@@ -16,7 +16,7 @@ from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.keeping import PLAIN, Keeping
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
-from simkernel.offload import host_bytes, staying
+from simkernel.offload import host_bytes, on_device, staying
 from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
 from simkernel.stages import STAGES
 
@@ -156,7 +156,7 @@ def resident_ledger(
     terms = {
         "weights": _state(parameters, ranks, weight_bytes, plans.is_weight_cut),
         "gradients": _state(parameters, ranks, keeping.gradient_bytes, plans.is_gradient_cut),
-        "optimiser": optimiser * ~plans.is_optimiser_on_host[:, None],
+        "optimiser": on_device(plans, optimiser),
         "gathered_weights": _gathered(parameters, plans.is_weight_cut, layer_counts),
         "activations": activations + memory.again[:, None],
         "logits": memory.logits,

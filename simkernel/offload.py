@@ -34,11 +34,18 @@ def staying(
     Whole layers are offloaded, as in Megatron-LM's cpu_offloading_num_layers; of those the layer
     in work and the one on its way are still there.
     """
-    frac = plans.offloaded_activation_frac
-    if not np.any(frac):
+    if not plans.offload_code.any():
         return kept_bytes
+    frac = plans.offloaded_activation_frac
     in_work = np.minimum(LAYERS_IN_WORK / np.maximum(layers, 1.0) * each_bytes, kept_bytes)
     return kept_bytes * (1.0 - frac[:, None]) + in_work * frac[:, None]
+
+
+def on_device(plans: TrainingPlans, optimiser_bytes: Floats) -> Floats:
+    """Bytes of the optimiser's state that are not in the host; (n, stages)."""
+    if not plans.offload_code.any():
+        return optimiser_bytes
+    return np.where(plans.is_optimiser_on_host[:, None], 0.0, optimiser_bytes)
 
 
 def host_bytes(plans: TrainingPlans, kept_bytes: Floats, optimiser_bytes: Floats) -> Floats:
@@ -49,7 +56,7 @@ def host_bytes(plans: TrainingPlans, kept_bytes: Floats, optimiser_bytes: Floats
     kept_bytes : (n, stages) activations of all micro-batches in flight
     optimiser_bytes : (n, stages) state of the optimiser, wherever it is
     """
-    if not np.any(plans.offload_code):
+    if not plans.offload_code.any():
         return np.zeros(len(plans))
     held = kept_bytes * plans.offloaded_activation_frac[:, None]
     held = held + optimiser_bytes * plans.is_optimiser_on_host[:, None]

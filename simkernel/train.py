@@ -130,6 +130,7 @@ def _distinct(
     names = [n for n in TrainingPlans.__dataclass_fields__ if n not in free]
     columns = [getattr(plans, name) for name in names if name != "oversubscription"]
     columns.append(plans.oversubscription.view(np.int64))
+    columns = [c for c in columns if (c != c[0]).any()] or columns[:1]
     if len(chips) > 1 or job.stack.is_by_row:
         columns.append(np.arange(len(plans)))
     return distinct(columns)
