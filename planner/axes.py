@@ -152,6 +152,10 @@ def _use_axes() -> tuple[Axis, ...]:
             least=0, most=3,
         ),
         Axis(
+            "shard_devices", "", TRAIN, "integer", (0,),
+            "replicas that share out one copy of what zero_stage says; 0: all of them", least=0,
+        ),
+        Axis(
             "recompute", "", TRAIN, "name", ("none",),
             "activations computed again instead of kept", names=("none", "selective", "full"),
         ),

@@ -292,6 +292,18 @@ def _repeats() -> tuple[Rule, ...]:
             "nobody publishes the memory of this chip's host or the link to it",
         ),
         Rule(
+            "shards_do_not_divide_replicas",
+            ("devices", *SPLIT, *EXPERT, "shard_devices"),
+            _shards_divide,
+            "replicas, or copies of the experts, do not split into groups of this size",
+        ),
+        Rule(
+            "shard_devices_repeats",
+            ("devices", *SPLIT, "zero_stage", "shard_devices"),
+            _shards_are_fewest,
+            "all replicas share one copy, or none is shared out",
+        ),
+        Rule(
             "precision_not_supported",
             ("precision",),
             _precision_supported,
@@ -437,6 +449,23 @@ def _experts_see_a_token_once(c: Columns, x: Context) -> Mask:
     is_on = np.array([name == "on" for name in x.levels["sequence_parallel"]])
     is_alone = is_on[c["sequence_parallel"]] | (c["tensor_parallel"] == 1)
     return np.asarray((x.model.experts == 0) | is_alone)
+
+
+def _shards_divide(c: Columns, x: Context) -> Mask:
+    ranks, given = _replicas(c) * c["context_parallel"], c["shard_devices"]
+    size = np.where(given > 0, given, ranks)
+    experts = _stage_ranks(c) // _expert_ranks(c)
+    copies = np.maximum(ranks // size, 1)
+    return np.asarray((ranks % size == 0) & (experts % copies == 0))
+
+
+def _shards_are_fewest(c: Columns, x: Context) -> Mask:
+    """One name for one copy in all, and for nothing shared out: the first level, 0 before all."""
+    levels = [int(level) for level in x.levels["shard_devices"]]
+    ranks, given = _replicas(c) * c["context_parallel"], c["shard_devices"]
+    is_again = (given == ranks) & (0 in levels)
+    is_idle = (c["zero_stage"] == 0) & (given != levels[0])
+    return np.asarray(~(is_again | is_idle))
 
 
 def _precision_supported(c: Columns, x: Context) -> Mask:

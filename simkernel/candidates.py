@@ -43,6 +43,7 @@ class TrainingPlans(Columns):
     micro_batch_sequences: Codes
     global_batch_sequences: Codes
     zero_stage: Codes
+    shard_devices: Codes
     recompute_code: Codes
     offload_code: Codes
     schedule_code: Codes
@@ -61,6 +62,15 @@ class TrainingPlans(Columns):
     def micro_batches(self) -> Codes:
         """Micro-batches of one replica in one step."""
         return self.global_batch_sequences // (self.data_parallel * self.micro_batch_sequences)
+
+    @property
+    def state_copies(self) -> Codes:
+        """Whole copies of what ZeRO shares out; 1 where all data-parallel ranks share it.
+
+        `shard_devices` ranks share one copy, 0 stands for all of them.
+        """
+        ranks = self.data_parallel * self.context_parallel
+        return np.where(self.shard_devices > 0, ranks // np.maximum(self.shard_devices, 1), 1)
 
     @property
     def is_gradient_cut(self) -> Masks:
@@ -108,6 +118,7 @@ def plan_of(**decisions: float) -> TrainingPlans:
         "oversubscription": 1.0,
         "power_cap_frac": 1.0,
         "zero_stage": 1,
+        "shard_devices": 0,
         "recompute_code": 0,
         "offload_code": 0,
         "schedule_code": 0,

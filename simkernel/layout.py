@@ -34,7 +34,7 @@ from simkernel.ops import (
     summed,
 )
 from simkernel.passes import Pass, computed
-from simkernel.placement import place
+from simkernel.placement import cut_in_runs, place
 from simkernel.roofline import stream_work
 from simkernel.share import WIDE_BYTES, Share, share_of
 from simkernel.stages import STAGES, stage_layers
@@ -74,9 +74,10 @@ class Layout:
     """One layout per row: work, traffic and memory of the first, an inner and the last stage.
 
     `mean_work` and `mean_sync` are averages over all stages, the sends of a micro-batch included,
-    while `send` is one send on the critical path; `dense_ranks`, `expert_ranks` are the sizes of
-    the data-parallel groups; `update` is the optimiser's pass over one parameter it owns,
-    `host_update_s` its time where the host does it, `host_s_per_byte` that of a byte to the host.
+    while `send` is one send on the critical path; `dense_ranks`, `expert_ranks` are the ranks that
+    share out the state of dense and expert parameters; `update` is the optimiser's pass over one
+    parameter it owns, `host_update_s` its time where the host does it, `host_s_per_byte` that of a
+    byte to the host.
     """
 
     work: tuple[StageWork, ...]
@@ -119,8 +120,10 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     one_parameter = np.full(len(plans), UPDATE_BYTES)
     parts = _parts(share, job, model)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
+    copies = plans.state_copies
     *sync, mean_sync = _syncs(
         share,
+        copies,
         np.concatenate([parameters.dense.T, mean[0][None, :]]),
         np.concatenate([parameters.expert.T, mean[1][None, :]]),
     )
@@ -134,8 +137,8 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
         parameters=parameters,
         memory=stage_memory(share, is_single, model, layers),
         stage_layer_counts=layers.sum(-1),
-        dense_ranks=placement.dense_sync.size,
-        expert_ranks=placement.expert_data.size,
+        dense_ranks=placement.dense_sync.size // copies,
+        expert_ranks=placement.expert_data.size // copies,
         update=computed(stream_work(share.stream, one_parameter)),
         host_update_s=update_s(job.keeping, UPDATE_BYTES, to_host, in_host),
         host_s_per_byte=to_host,
@@ -253,18 +256,24 @@ def _mean_parameters(
     return mean(held.dense), mean(held.expert)
 
 
-def _syncs(share: Share, dense: Floats, expert: Floats) -> list[StageSync]:
+def _syncs(share: Share, copies: Codes, dense: Floats, expert: Floats) -> list[StageSync]:
     """Collectives of some stages, whose parameters are (stages, n) on one device.
 
-    Experts are synchronised over their copies, the rest over data and context.
+    Experts are synchronised over their copies, the rest over data and context. Where several
+    copies of the state are kept, weights are gathered and gradients scattered among those who
+    share one, and the sharded gradients reduced over the copies: hybrid sharding (Zhao et al.
+    2023, PyTorch FSDP, arXiv 2304.11277, section 3.2.2).
     """
     gather, scatter, reduce = Pass(), Pass(), Pass()
     for group, held in (
         (share.placement.dense_sync, dense),
         (share.placement.expert_data, expert),
     ):
-        gather = gather + collective(share, "all_gather", group, held * WIDE_BYTES)
+        near, far = cut_in_runs(group, copies)
+        gather = gather + collective(share, "all_gather", near, held * WIDE_BYTES)
         gradients = held * share.reduced_bytes
-        scatter = scatter + collective(share, "reduce_scatter", group, gradients)
+        scatter = scatter + collective(share, "reduce_scatter", near, gradients)
+        if np.any(copies > 1):
+            scatter = scatter + collective(share, "all_reduce", far, gradients / near.size)
         reduce = reduce + collective(share, "all_reduce", group, gradients)
     return [StageSync(gather.at(i), scatter.at(i), reduce.at(i)) for i in range(len(dense))]

@@ -141,7 +141,7 @@ def resident_ledger(
     Parameters
     ----------
     layer_counts : (n, 3) layers on each stage
-    ranks : (n,) sizes of the data-parallel groups of dense and of expert parameters
+    ranks : (n,) ranks that share out the state of dense and of expert parameters
     reserve : memory no tensor owns
     keeping : in which form the stack keeps what is trained
 

@@ -247,6 +247,7 @@ CHANGES = {
     "power_cap_frac": ("power_cap_frac=0.6",),
     "profile": ("profile=compiled_2023",),
     "offload": ("offload=half_activations",),
+    "shard_devices": ("shard_devices=16",),
 }
 """A change of every axis that should show."""
 

@@ -96,6 +96,17 @@ def test_a_parameter_takes_18_bytes_and_zero_cuts_each_part_in_its_turn():
         assert state[0] == pytest.approx(parameters * (whole + (18 - whole) / 8), rel=1e-12)
 
 
+def test_replicas_that_share_out_a_copy_hold_as_much_as_so_few_replicas():
+    """Hybrid sharding over 4 of 8 would be booked as if all 8 shared the state."""
+    model = gpt(8, 1024, 16)
+    eight = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8, zero_stage=3)
+    four = plan_of(devices=4, supernode_devices=8, global_batch_sequences=4, zero_stage=3)
+    hybrid = replace(eight, shard_devices=np.array([4]))
+    for name in ("weights", "gradients", "optimiser"):
+        held = [ledger(model, plan).terms[name][0] for plan in (hybrid, four, eight)]
+        assert held[0] == held[1] == pytest.approx(2 * held[2], rel=1e-12)
+
+
 def test_llmfit_230_memory_counts_every_expert_and_expert_parallel_divides_them():
     """Total parameters decide memory: 8 expert ranks hold an eighth of the experts each."""
     model = moe_model()
