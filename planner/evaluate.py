@@ -298,7 +298,7 @@ def _gathered(
     return Evaluated(
         metrics=metrics,
         limits=_limits(engine, chip, plans, metrics, accelerator)
-        | {"host_memory": _host_limit(chip, step)},
+        | _host_limits(engine, chip, step),
         ledgers={"step_s": step.time, "resident_bytes": step.resident, "it_w": it_mean},
         traffic={
             "inside_bytes_per_step": step.inside_bytes,
@@ -372,10 +372,12 @@ def _goodput(engine: Engine, devices: Codes) -> Floats:
     return np.asarray(reliability.goodput_frac(lost))
 
 
-def _host_limit(chip: Chips, step: Step) -> Limit:
-    """Memory of the host; none where it is not known."""
+def _host_limits(engine: Engine, chip: Chips, step: Step) -> dict[str, Limit]:
+    """Memory of the host, 0 where it is not known; no limit in a study that asks nothing of it."""
+    if engine.space.levels["offload"] == (OFFLOAD[0],):
+        return {}
     there = np.nan_to_num(chip.host_memory_bytes) + 0.0 * step.host_bytes
-    return Limit(step.host_bytes, there, "B")
+    return {"host_memory": Limit(step.host_bytes, there, "B")}
 
 
 def _limits(

@@ -86,7 +86,9 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     each_s = {name: on_slowest([work.terms[name] for work in layout.work]) for name in names}
     each_s["pipeline_send"] = on_slowest([turn.send_s for turn in turns])
     each_s["data_parallel_per_micro_batch"] = on_slowest([turn.sync_s for turn in turns])
-    each_s["offload"] = on_slowest([turn.offload_s for turn in turns])
+    each_s["offload"] = np.zeros(1)  # one row stands for all
+    if copies is not None:
+        each_s["offload"] = on_slowest([turn.offload_s for turn in turns])
     updated = _updated_parameters(plans, layout)
     once_s = {
         "data_parallel": _longest_exposed(plans, layout, stack),

@@ -372,3 +372,25 @@ def test_what_the_run_accepts_can_be_evaluated(tmp_path):
     assert evaluated(study, "supernodes=2", "accelerator=GB200", "gbs=576", "limits.days=999")[
         "axes"
     ]["devices"] == 144  # fmt: skip
+
+
+def test_a_host_too_small_for_what_is_offloaded_is_a_limit(study):
+    """A plan would fit on its devices and fill a host that does not have the memory."""
+    much = ("tp=1", "mbs=16", "gbs=1024", "devices=64")
+    document = evaluated(study, *much, "offload=activations")
+    lines = {line["limit"]: line for line in document["violations"]}
+    assert lines["host_memory"]["have"] > lines["host_memory"]["need"] == 250e9
+    plain = evaluated(study, *much, "offload=none")
+    limits = {line["limit"] for line in plain["violations"]}
+    assert "memory" in limits
+    assert "host_memory" not in limits
+
+
+def test_offload_makes_room_on_the_device_and_is_the_change_that_saves_a_plan(study):
+    """A person would be told to buy more chips where the host has room."""
+    tight = evaluated(study, "tp=1", "zero_stage=3", "mbs=4", "offload=none")
+    loose = evaluated(study, "tp=1", "zero_stage=3", "mbs=4", "offload=activations")
+    room = tight["metrics"]["resident_bytes"] - loose["metrics"]["resident_bytes"]
+    terms = [d["ledgers"]["resident_bytes"]["terms"]["activations"] for d in (tight, loose)]
+    assert room >= terms[0] - terms[1] > 0
+    assert loose["metrics"]["step_s"] >= tight["metrics"]["step_s"]
