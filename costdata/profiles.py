@@ -1,8 +1,10 @@
-"""Profiles: what kinds of software stack reach of a chip's kernels, as rows of two tables.
+"""Profiles: what kinds of software stack reach of a chip's kernels and keep in its memory.
 
 profiles.csv has one row per kind of stack, sustained.csv one per chip, architecture or all chips:
 what matrix products reach inside a whole step. Both are fitted on published runs (planner.
-profile_fit). Which stack a buyer will run is not known here; "shipped" takes the newest one.
+profile_fit). keeping.csv and reserve.csv say what a stack and the runtime of a chip hold of the
+memory; they are read in the software, not fitted. Which stack a buyer will run is not known here;
+"shipped" takes the newest one.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 from costdata.facts import ALL_ROWS, Row, Tables
 from simkernel.columns import Column
 from simkernel.errors import MissingFact, unknown
+from simkernel.keeping import Keeping
 from simkernel.stack import Stack
 
 SHIPPED = "shipped"
@@ -54,11 +57,7 @@ def stack_of(tables: Tables, profile: str, chip: Row, release_year: float | None
     UnknownName : no such profile
     MissingFact : sustained.csv has no row for the chip, its architecture or all chips
     """
-    name = profile
-    if profile == SHIPPED:
-        name = XLA if chip.text("architecture") == "tpu" else VENDOR
-    if (name,) not in tables["profiles"]:
-        raise unknown("profile", profile, profile_names(tables))
+    name = _named(tables, profile, chip)
     row, reach = tables["profiles"][(name,)], sustained_row(tables, chip)
     numbers: dict[str, Column] = {column: row.need(column) for column in NUMBERS}
     flags = {column: row.text(column) == "yes" for column in FLAGS}
@@ -112,3 +111,44 @@ def joined(
     cells |= {name: profile[name] * maturity_frac for name in MATURING}
     cells |= {name: reach[name] * profile["product_frac"] for name in REACHED}
     return Stack(**cells, attention_frac=profile["attention_frac"] * lag)
+
+
+def keeping_of(tables: Tables, profile: str, chip: Row) -> Keeping:
+    """In which form a profile's software keeps what is trained, on a chip.
+
+    Parameters
+    ----------
+    profile, chip : as in `stack_of`
+
+    Raises
+    ------
+    UnknownName : no such profile
+    """
+    name = _named(tables, profile, chip)
+    if (name,) not in tables["keeping"]:
+        raise unknown("profile in keeping.csv", name, (key[0] for key in tables["keeping"]))
+    row = tables["keeping"][(name,)]
+    cells: dict[str, Any] = {column: row.need(column) for column in KEPT_BYTES}
+    cells |= {column: row.text(column) == "yes" for column in KEPT_FLAGS}
+    return Keeping(**cells)
+
+
+KEPT_BYTES = ("gradient_bytes", "optimiser_bytes", "logit_bytes", "narrow_copies")
+KEPT_FLAGS = ("has_weight_copy", "is_narrow_alone", "keeps_combined")
+
+
+def reserve_row(tables: Tables, chip: Row) -> Row | None:
+    """What a chip's runtime takes, its own or its architecture's; None for the planning figure."""
+    rows = tables["reserve"]
+    found = (rows.get((scope,)) for scope in (chip.name, chip.text("architecture")))
+    return next((row for row in found if row is not None), None)
+
+
+def _named(tables: Tables, profile: str, chip: Row) -> str:
+    """The row of profiles.csv that a study's word stands for."""
+    name = profile
+    if profile == SHIPPED:
+        name = XLA if chip.text("architecture") == "tpu" else VENDOR
+    if (name,) not in tables["profiles"]:
+        raise unknown("profile", profile, profile_names(tables))
+    return name

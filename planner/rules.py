@@ -46,12 +46,14 @@ class ModelCounts:
 class ChipSizes:
     """What the rules need of a chip.
 
-    `precisions` are the matrix precisions it has; () for all.
+    `precisions` are the matrix precisions it has; () for all. `has_host` says that memory of the
+    host and the link to it are known.
     """
 
     domain_options: tuple[int, ...]
     devices_per_host: int
     precisions: tuple[str, ...] = ()
+    has_host: bool = True
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,12 @@ def _model_rules() -> tuple[Rule, ...]:
             ("tensor_parallel",),
             lambda c, x: _divides_or_copies(c["tensor_parallel"], x.model.kv_heads),
             "key-value heads can neither be shared out nor copied evenly",
+        ),
+        Rule(
+            "experts_need_sequence_parallel",
+            ("tensor_parallel", "sequence_parallel"),
+            _experts_see_a_token_once,
+            "tensor ranks would dispatch the same tokens to the experts several times",
         ),
         Rule(
             "tensor_parallel_does_not_divide_mlp",
@@ -265,11 +273,35 @@ def _repeats() -> tuple[Rule, ...]:
             "the order differs only in groups of one",
         ),
         Rule(
+            "sequence_parallel_repeats",
+            ("tensor_parallel", "sequence_parallel"),
+            lambda c, x: (c["tensor_parallel"] > 1) | (c["sequence_parallel"] == 0),
+            "a single tensor rank has all tokens either way",
+        ),
+        Rule(
             "zero_stage_repeats",
             ("devices", *SPLIT, "zero_stage"),
             _zero_is_lowest,
             "a single replica has nobody to share its state with; a pipeline keeps whole weights "
             "and gradients until its step ends, so stages 2 and 3 are stage 1 there",
+        ),
+        Rule(
+            "host_not_known",
+            ("offload",),
+            lambda c, x: (np.array(x.levels["offload"]) == "none")[c["offload"]] | x.chip.has_host,
+            "nobody publishes the memory of this chip's host or the link to it",
+        ),
+        Rule(
+            "shards_do_not_divide_replicas",
+            ("devices", *SPLIT, *EXPERT, "shard_devices"),
+            _shards_divide,
+            "replicas, or copies of the experts, do not split into groups of this size",
+        ),
+        Rule(
+            "shard_devices_repeats",
+            ("devices", *SPLIT, "zero_stage", "shard_devices"),
+            _shards_are_fewest,
+            "all replicas share one copy, or none is shared out",
         ),
         Rule(
             "precision_not_supported",
@@ -411,6 +443,29 @@ def _zero_is_lowest(c: Columns, x: Context) -> Mask:
     shared = _replicas(c) * c["context_parallel"] > 1
     is_one = (c["zero_stage"] >= 2) & (c["pipeline_parallel"] > 1) & (1 in stages)
     return np.asarray((shared & ~is_one) | (c["zero_stage"] == min(stages)))
+
+
+def _experts_see_a_token_once(c: Columns, x: Context) -> Mask:
+    is_on = np.array([name == "on" for name in x.levels["sequence_parallel"]])
+    is_alone = is_on[c["sequence_parallel"]] | (c["tensor_parallel"] == 1)
+    return np.asarray((x.model.experts == 0) | is_alone)
+
+
+def _shards_divide(c: Columns, x: Context) -> Mask:
+    ranks, given = _replicas(c) * c["context_parallel"], c["shard_devices"]
+    size = np.where(given > 0, given, ranks)
+    experts = _stage_ranks(c) // _expert_ranks(c)
+    copies = np.maximum(ranks // size, 1)
+    return np.asarray((ranks % size == 0) & (experts % copies == 0))
+
+
+def _shards_are_fewest(c: Columns, x: Context) -> Mask:
+    """One name for one copy in all, and for nothing shared out: the first level, 0 before all."""
+    levels = [int(level) for level in x.levels["shard_devices"]]
+    ranks, given = _replicas(c) * c["context_parallel"], c["shard_devices"]
+    is_again = (given == ranks) & (0 in levels)
+    is_idle = (c["zero_stage"] == 0) & (given != levels[0])
+    return np.asarray(~(is_again | is_idle))
 
 
 def _precision_supported(c: Columns, x: Context) -> Mask:

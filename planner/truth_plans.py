@@ -6,9 +6,13 @@ recompute, then the largest micro-batch up to 16,384 tokens (one sequence with a
 tensor parallelism of 4 or more). What follows was added after scores had been seen: a pipeline
 whose virtual stages are not stated is interleaved, with chunks of at least two layers, if its
 micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
-default schedule); a stated selective recompute that needs twice the memory of the chip is full.
-Every other degree left blank is 1. The scale-up domain is the smallest on offer that holds the
-job, else the largest.
+default schedule). A stated recompute is the least: where it does not fit, the next stronger one
+is taken, since what one source calls none or selective another's kernels already compute again.
+Where no such plan fits, half of the layers' activations wait in host memory, then all
+(Megatron-Bridge's FSDP recipes offload 20 to 40 of 80 layers, those of tpu-recipes the input of
+every layer).
+Sequence parallelism goes with tensor parallelism unless a row denies it. Every other degree left
+blank is 1. The scale-up domain is the smallest on offer that holds the job, else the largest.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from itertools import product
 
 from planner.truth_rows import TruthRow
 from simkernel import plugins
-from simkernel.candidates import RECOMPUTE
+from simkernel.candidates import OFFLOAD, RECOMPUTE
 from simkernel.errors import MissingFact
 from simkernel.hardware import PRECISIONS
 from simkernel.models import Model
@@ -30,10 +34,8 @@ PLAIN_TENSOR = (1, 2, 4, 8)
 FROM_TENSOR_SINGLE = 4
 """From this tensor parallelism on a micro-batch that is not stated is one sequence."""
 
-SELECTIVE = "selective"
-SELECTIVE_MEMORY_FRAC = 2.0
-"""A run that says selective, and would need more than so many times the memory of its chip with
-ours, had a policy of its own that keeps less: it is taken as full."""
+ACTIVATIONS = ("none", "half_activations", "activations")
+"""How much of the activations waits in host memory, in the order in which it is tried."""
 
 FEWEST_CHUNK_LAYERS = 2
 """Published interleaved runs keep one to five layers in a chunk (Megatron-LM, NeMo recipes)."""
@@ -53,10 +55,15 @@ class Stated:
     batch: int
     sequence_tokens: int
     precision_code: int
+    is_sequence_cut: bool
 
 
-def plans_of_row(row: TruthRow, model: Model, domain_options: Sequence[int]) -> list[Decisions]:
-    """Candidate plans in the order in which the rule prefers them; one if all is stated.
+def plans_of_row(
+    row: TruthRow, model: Model, domain_options: Sequence[int], *, has_host: bool = True
+) -> list[Decisions]:
+    """Candidate plans in the order in which the rule prefers them.
+
+    `has_host` : the host's memory and the link to it are known.
 
     Raises
     ------
@@ -67,8 +74,12 @@ def plans_of_row(row: TruthRow, model: Model, domain_options: Sequence[int]) -> 
         _decisions(
             stated, tensor, zero, recompute, micro, _chunks(row, model, stated, tensor, micro)
         )
-        for tensor, zero, recompute in product(
-            _tensor(row, model, stated), _zero(row), _recompute(row)
+        | {"offload_code": OFFLOAD.index(offload)}
+        for offload, tensor, zero, recompute in product(
+            ACTIVATIONS if has_host else ACTIVATIONS[:1],
+            _tensor(row, model, stated),
+            _zero(row),
+            _recompute(row),
         )
         for micro in _micro(row, stated, tensor)
     ]
@@ -98,6 +109,7 @@ def _stated(row: TruthRow, domain_options: Sequence[int]) -> Stated:
         batch=row.count("global_batch_seqs") or 1,
         sequence_tokens=row.count("seq_len") or 1,
         precision_code=PRECISIONS.index(precision),
+        is_sequence_cut=row.text("sp") != "0",
     )
 
 
@@ -116,10 +128,12 @@ def _zero(row: TruthRow) -> list[int]:
 
 
 def _recompute(row: TruthRow) -> list[str]:
+    """The stated mode and the next stronger one; every mode where none is stated."""
     given = row.text("recompute")
-    if given == SELECTIVE:
-        return [given, "full"]
-    return [given] if given in RECOMPUTE else list(RECOMPUTE)
+    if given not in RECOMPUTE:
+        return list(RECOMPUTE)
+    least = RECOMPUTE.index(given)
+    return list(RECOMPUTE[least : least + 2])
 
 
 def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
@@ -163,6 +177,7 @@ def _decisions(
         "tensor_parallel": tensor,
         "pipeline_parallel": stated.pipeline,
         "context_parallel": stated.context,
+        "sequence_parallel": float(stated.is_sequence_cut or tensor == 1),
         "expert_parallel": stated.expert,
         "virtual_stages": chunks,
         "micro_batch_sequences": micro,

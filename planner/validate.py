@@ -16,19 +16,15 @@ import numpy as np
 from costdata.catalog import Catalog
 from costdata.profiles import VENDOR
 from planner.truth_models import model_of_row
-from planner.truth_plans import (
-    SELECTIVE,
-    SELECTIVE_MEMORY_FRAC,
-    Decisions,
-    plans_of_row,
-)
+from planner.truth_plans import Decisions, plans_of_row
 from planner.truth_rows import TruthRow
 from planner.truth_stacks import release_year, stack_kind
-from planner.truth_units import implied_tokens_per_s, is_speed, memory_terms
+from planner.truth_units import implied_tokens_per_s, is_run, is_speed, memory_terms
 from simkernel.candidates import TrainingPlans, plan_of
 from simkernel.columns import Codes, Floats
 from simkernel.errors import MissingFact, PlanError
 from simkernel.hardware import Chips
+from simkernel.keeping import Keeping
 from simkernel.memory import Reserve
 from simkernel.models import Model
 from simkernel.stack import Stack
@@ -52,6 +48,7 @@ class Case:
     kind: str
     release: float
     stack: Stack
+    keeping: Keeping
     plans: Sequence[Decisions]
 
     @property
@@ -63,6 +60,7 @@ class Case:
             max_global_batch_tokens=np.inf,
             has_draft_layers=self.row.text("mtp") == "1",
             stack=self.stack,
+            keeping=self.keeping,
         )
 
 
@@ -202,10 +200,8 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
     name = catalog.accelerator_name(row.text("accelerator"))
     if not (is_speed(row) or memory_terms(row)):
         raise MissingFact(f"metric {row.text('metric')} is not one that is predicted")
-    is_unsharded = row.text("sp") == "0" and (row.count("tp") or 1) > 1
-    if memory_terms(row) and is_unsharded and "activation" in row.text("metric"):
-        raise MissingFact("tensor parallelism without sequence parallelism is not modelled")
-    model, facts = model_of_row(row), catalog.accelerator(name)
+    model, facts, chip = model_of_row(row), catalog.accelerator(name), catalog.chips([name])
+    has_host = bool(np.isfinite(chip.host_link_bytes_per_s * chip.host_memory_bytes)[0])
     kind = stack_kind(row, facts.architecture)
     release = release_year(row) if kind == VENDOR else None
     return Case(
@@ -216,7 +212,8 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
         kind=kind,
         release=release or 0.0,
         stack=catalog.stack(kind, name, release_year=release),
-        plans=plans_of_row(row, model, facts.domain_options),
+        keeping=catalog.keeping(kind, name),
+        plans=plans_of_row(row, model, facts.domain_options, has_host=has_host),
     )
 
 
@@ -231,26 +228,25 @@ def _alike(cases: Mapping[int, Case]) -> dict[Any, list[int]]:
 def _predicted(cases: Mapping[int, Case], catalog: Catalog) -> dict[int, Prediction]:
     """All plans of all cases in one block; of each case the first plan that fits, else the last.
 
-    A case without a plan that fits is still predicted, and told to be infeasible. A stated
-    selective recompute is taken at its word up to SELECTIVE_MEMORY_FRAC of the memory.
+    A case without a plan that fits is still predicted, and told to be infeasible if it is a run.
     """
     first = next(iter(cases.values()))
     owners = np.array([i for i, case in cases.items() for _ in case.plans])
     plans = _joined([plan for case in cases.values() for plan in case.plans])
     chips = _chips([cases[i] for i in owners], catalog)
-    reserve = Reserve(catalog.planning("framework_bytes"), catalog.planning("fragmentation_frac"))
+    reserve = _reserve([cases[i] for i in owners], catalog)
     with np.errstate(invalid="ignore"):  # NaN of a precision the chip lacks: told as unsupported
         step = training_step(first.job, first.model, chips, plans, reserve)
     resident_bytes = np.asarray(step.resident.total)
     fits = resident_bytes <= chips.memory_bytes
+    fits &= step.host_bytes <= np.nan_to_num(chips.host_memory_bytes)
     out = {}
     for i, case in cases.items():
         mine = np.flatnonzero(owners == i)
-        most = SELECTIVE_MEMORY_FRAC if case.row.text("recompute") == SELECTIVE else 1.0
-        fitting = mine[resident_bytes[mine] <= most * chips.memory_bytes[mine]]
+        fitting = mine[fits[mine]] if is_run(case.row) else mine
         at = int(fitting[0] if len(fitting) else mine[-1])
         plan = case.plans[at - int(mine[0])]
-        out[i] = _prediction(case, chips, step, at, plan, is_infeasible=not fits[at])
+        out[i] = _prediction(case, chips, step, at, plan, is_infeasible=not len(fitting))
     return out
 
 
@@ -277,6 +273,16 @@ def _joined(decisions: Sequence[Decisions]) -> TrainingPlans:
     tables = [plan_of(**each) for each in decisions]
     names = [f.name for f in fields(TrainingPlans)]
     return TrainingPlans(**{n: np.concatenate([getattr(t, n) for t in tables]) for n in names})
+
+
+def _reserve(cases: Sequence[Case], catalog: Catalog) -> Reserve:
+    """Memory no tensor owns, one row per plan."""
+    by_name = {name: catalog.reserve(name) for name in {case.accelerator for case in cases}}
+    found = [by_name[case.accelerator] for case in cases]
+    return Reserve(
+        np.array([each.framework_bytes for each in found]),
+        np.array([each.fragmentation_frac for each in found]),
+    )
 
 
 def _chips(cases: Sequence[Case], catalog: Catalog) -> Chips:

@@ -14,12 +14,20 @@ RECOMPUTE = ("none", "selective", "full")
 """Activation recomputation; a recompute axis stores the index."""
 
 
+OFFLOAD = ("none", "optimizer", "half_activations", "activations")
+"""State kept in host memory; an offload axis stores the index."""
+
+ACTIVATIONS_OFFLOADED_FRAC = np.array((0.0, 0.0, 0.5, 1.0))
+
+
 @dataclass(frozen=True)
 class TrainingPlans(Columns):
     """Candidates of a training study; every field (n,). Codes index the tuples they name.
 
-    `supernode_devices` is the scale-up domain; `schedule_code` and `collective_code` index
-    `plugins.names`, a collective code one past the last means the best of all.
+    `supernode_devices` is the scale-up domain; `sequence_parallel` is 1 where norms and residuals
+    are cut over the tensor group, 0 where every rank of it works on all tokens; `schedule_code`
+    and `collective_code` index `plugins.names`, a collective code one past the last means the best
+    of all.
     """
 
     devices: Codes
@@ -30,11 +38,14 @@ class TrainingPlans(Columns):
     context_parallel: Codes
     expert_parallel: Codes
     expert_tensor_parallel: Codes
+    sequence_parallel: Codes
     virtual_stages: Codes
     micro_batch_sequences: Codes
     global_batch_sequences: Codes
     zero_stage: Codes
+    shard_devices: Codes
     recompute_code: Codes
+    offload_code: Codes
     schedule_code: Codes
     precision_code: Codes
     placement_code: Codes
@@ -53,6 +64,15 @@ class TrainingPlans(Columns):
         return self.global_batch_sequences // (self.data_parallel * self.micro_batch_sequences)
 
     @property
+    def state_copies(self) -> Codes:
+        """Whole copies of what ZeRO shares out; 1 where all data-parallel ranks share it.
+
+        `shard_devices` ranks share one copy, 0 stands for all of them.
+        """
+        ranks = self.data_parallel * self.context_parallel
+        return np.where(self.shard_devices > 0, ranks // np.maximum(self.shard_devices, 1), 1)
+
+    @property
     def is_gradient_cut(self) -> Masks:
         """Gradients are reduced and sharded after every micro-batch: ZeRO-2 and 3 in one stage.
 
@@ -68,6 +88,16 @@ class TrainingPlans(Columns):
         (reshard_after_forward off with pipeline parallelism).
         """
         return (self.zero_stage >= 3) & (self.pipeline_parallel == 1)
+
+    @property
+    def offloaded_activation_frac(self) -> Floats:
+        """Share of the layers whose activations wait in host memory."""
+        return ACTIVATIONS_OFFLOADED_FRAC[self.offload_code]
+
+    @property
+    def is_optimiser_on_host(self) -> Masks:
+        """Optimiser state lives in host memory, where the host updates it."""
+        return self.offload_code == OFFLOAD.index("optimizer")
 
     @property
     def degrees(self) -> Degrees:
@@ -88,7 +118,9 @@ def plan_of(**decisions: float) -> TrainingPlans:
         "oversubscription": 1.0,
         "power_cap_frac": 1.0,
         "zero_stage": 1,
+        "shard_devices": 0,
         "recompute_code": 0,
+        "offload_code": 0,
         "schedule_code": 0,
         "precision_code": 0,
         "placement_code": 0,

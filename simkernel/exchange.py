@@ -39,9 +39,10 @@ def collective(
 
 
 def boundary_send(share: Share, model: Model) -> Pass:
-    """Activations of one micro-batch from a stage to the next."""
-    payload = share.own_tokens * model.hidden * WIDE_BYTES
-    return collective(share, "send", share.placement.pipeline, payload)
+    """Activations of one micro-batch from a stage to the next; see `_sent_whole`."""
+    payload = share.cut_tokens * model.hidden * WIDE_BYTES
+    sent_part = collective(share, "send", share.placement.pipeline, payload)
+    return sent_part + _sent_whole(share, model)
 
 
 def all_sends(share: Share, model: Model, chunks: Codes) -> Pass:
@@ -50,22 +51,43 @@ def all_sends(share: Share, model: Model, chunks: Codes) -> Pass:
     A walk through the stages is made once per chunk; it leaves each domain but the last, and the
     next walk starts in the first one again.
     """
-    group, payload = share.placement.pipeline, share.own_tokens * model.hidden * WIDE_BYTES
+    group, payload = share.placement.pipeline, share.cut_tokens * model.hidden * WIDE_BYTES
     far = np.where(group.domains > 1, chunks * group.domains - 1, 0)
     near = chunks * group.size - 1 - far
     apart = Group(group.size, np.ones_like(group.size))
     beside = collective(share, "send", Group(group.size, group.size), payload)
     across = collective(share, "send", apart, payload)
-    return beside.times(2.0 * near / group.size) + across.times(2.0 * far / group.size)
+    whole = _sent_whole(share, model).times(2.0 * (near + far) / group.size)
+    return beside.times(2.0 * near / group.size) + across.times(2.0 * far / group.size) + whole
+
+
+def _sent_whole(share: Share, model: Model) -> Pass:
+    """What makes a sent activation whole again: every tensor rank sends its part, all gather.
+
+    Under sequence parallelism a part is all that a rank works on (Narayanan et al. 2021, 4.1).
+    """
+    if np.all(share.is_sequence_cut):
+        return Pass()
+    payload = share.tokens * model.hidden * WIDE_BYTES
+    gather = collective(share, "all_gather", share.placement.tensor, payload)
+    return gather.times(~share.is_sequence_cut * 1.0)
 
 
 def tensor_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
-    """All-gather before and reduce-scatter after each sub-block (Korthikanti et al. 2022, 4.2)."""
+    """All-gather before and reduce-scatter after each sub-block (Korthikanti et al. 2022, 4.2).
+
+    Without sequence parallelism one all-reduce after it (Shoeybi et al. 2019, section 3).
+    """
     payload = share.tokens * model.hidden * WIDE_BYTES
     group = share.placement.tensor
     gather = collective(share, "all_gather", group, payload)
     scatter = collective(share, "reduce_scatter", group, payload)
-    return _in_pieces(share, gather + scatter).times(float(_gathers(kind)))
+    moved = _in_pieces(share, gather + scatter)
+    if not np.all(share.is_sequence_cut):
+        is_cut = share.is_sequence_cut * 1.0
+        whole = collective(share, "all_reduce", group, payload)
+        moved = moved.times(is_cut) + whole.times(1.0 - is_cut)
+    return moved.times(float(_gathers(kind)))
 
 
 def _in_pieces(share: Share, moved: Pass) -> Pass:
@@ -87,7 +109,10 @@ def _in_pieces(share: Share, moved: Pass) -> Pass:
 
 
 def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
-    """As forward, plus the input gathered once more beside the gradient products."""
+    """As forward, plus the input gathered once more beside the gradient products.
+
+    Without sequence parallelism every rank has kept it whole.
+    """
     payload = share.tokens * model.hidden * WIDE_BYTES
     again = collective(share, "all_gather", share.placement.tensor, payload)
     hidden = Pass(
@@ -96,7 +121,8 @@ def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
         inside_bytes=again.inside_bytes,
         outside_bytes=again.outside_bytes,
     )
-    return tensor_traffic(share, model, kind) + hidden.times(float(_gathers(kind)))
+    again_count = share.is_sequence_cut * float(_gathers(kind))
+    return tensor_traffic(share, model, kind) + hidden.times(again_count)
 
 
 def context_traffic(share: Share, core: Core, factor: float) -> Pass:

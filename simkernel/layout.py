@@ -23,6 +23,7 @@ from simkernel.memory import (
     stage_parameters,
 )
 from simkernel.models import Model, layer_counts
+from simkernel.offload import update_s
 from simkernel.ops import (
     Parts,
     embedding_pass,
@@ -33,14 +34,16 @@ from simkernel.ops import (
     summed,
 )
 from simkernel.passes import Pass, computed
-from simkernel.placement import place
+from simkernel.placement import cut_in_runs, place
 from simkernel.roofline import stream_work
 from simkernel.share import WIDE_BYTES, Share, share_of
 from simkernel.stages import STAGES, stage_layers
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
 
-LAYOUT_FREE = ("global_batch_sequences", "zero_stage", "schedule_code", "power_cap_frac")
+LAYOUT_FREE = (
+    "global_batch_sequences", "zero_stage", "schedule_code", "power_cap_frac", "offload_code",
+)  # fmt: skip
 """Decisions of a plan that its layout does not depend on."""
 
 
@@ -71,8 +74,10 @@ class Layout:
     """One layout per row: work, traffic and memory of the first, an inner and the last stage.
 
     `mean_work` and `mean_sync` are averages over all stages, the sends of a micro-batch included,
-    while `send` is one send on the critical path; `dense_ranks`, `expert_ranks` are the sizes of
-    the data-parallel groups; `update` is the optimiser's pass over one parameter it owns.
+    while `send` is one send on the critical path; `dense_ranks`, `expert_ranks` are the ranks that
+    share out the state of dense and expert parameters; `update` is the optimiser's pass over one
+    parameter it owns, `host_update_s` its time where the host does it, `host_s_per_byte` that of a
+    byte to the host.
     """
 
     work: tuple[StageWork, ...]
@@ -86,6 +91,8 @@ class Layout:
     dense_ranks: Codes
     expert_ranks: Codes
     update: Pass
+    host_update_s: Floats
+    host_s_per_byte: Floats
     used_per_domain: Codes
     expert_inside: Codes
     dense_sync_inside: Codes
@@ -108,11 +115,15 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     )
     is_single = plans.pipeline_parallel == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
+    to_host = 1.0 / chips.host_link_bytes_per_s
+    in_host = 1.0 / chips.host_memory_bytes_per_s
     one_parameter = np.full(len(plans), UPDATE_BYTES)
     parts = _parts(share, job, model)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
+    copies = plans.state_copies
     *sync, mean_sync = _syncs(
         share,
+        copies,
         np.concatenate([parameters.dense.T, mean[0][None, :]]),
         np.concatenate([parameters.expert.T, mean[1][None, :]]),
     )
@@ -126,9 +137,11 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
         parameters=parameters,
         memory=stage_memory(share, is_single, model, layers),
         stage_layer_counts=layers.sum(-1),
-        dense_ranks=placement.dense_sync.size,
-        expert_ranks=placement.expert_data.size,
+        dense_ranks=placement.dense_sync.size // copies,
+        expert_ranks=placement.expert_data.size // copies,
         update=computed(stream_work(share.stream, one_parameter)),
+        host_update_s=update_s(job.keeping, UPDATE_BYTES, to_host, in_host),
+        host_s_per_byte=to_host,
         used_per_domain=placement.used_per_domain,
         expert_inside=placement.expert.inside,
         dense_sync_inside=placement.dense_sync.inside,
@@ -243,18 +256,24 @@ def _mean_parameters(
     return mean(held.dense), mean(held.expert)
 
 
-def _syncs(share: Share, dense: Floats, expert: Floats) -> list[StageSync]:
+def _syncs(share: Share, copies: Codes, dense: Floats, expert: Floats) -> list[StageSync]:
     """Collectives of some stages, whose parameters are (stages, n) on one device.
 
-    Experts are synchronised over their copies, the rest over data and context.
+    Experts are synchronised over their copies, the rest over data and context. Where several
+    copies of the state are kept, weights are gathered and gradients scattered among those who
+    share one, and the sharded gradients reduced over the copies: hybrid sharding (Zhao et al.
+    2023, PyTorch FSDP, arXiv 2304.11277, section 3.2.2).
     """
     gather, scatter, reduce = Pass(), Pass(), Pass()
     for group, held in (
         (share.placement.dense_sync, dense),
         (share.placement.expert_data, expert),
     ):
-        gather = gather + collective(share, "all_gather", group, held * WIDE_BYTES)
+        near, far = cut_in_runs(group, copies)
+        gather = gather + collective(share, "all_gather", near, held * WIDE_BYTES)
         gradients = held * share.reduced_bytes
-        scatter = scatter + collective(share, "reduce_scatter", group, gradients)
+        scatter = scatter + collective(share, "reduce_scatter", near, gradients)
+        if np.any(copies > 1):
+            scatter = scatter + collective(share, "all_reduce", far, gradients / near.size)
         reduce = reduce + collective(share, "all_reduce", group, gradients)
     return [StageSync(gather.at(i), scatter.at(i), reduce.at(i)) for i in range(len(dense))]

@@ -1,8 +1,8 @@
 """Work of one layer on one device: which products, cores, streams and collectives it runs.
 
 A layer is a sequence of passes by what they are for ("gemm", "attention", ...), forward and
-backward. Sequence parallelism always goes with tensor parallelism (Korthikanti et al. 2022):
-norms and residuals work on a device's own share of the tokens.
+backward. Under sequence parallelism (Korthikanti et al. 2022) norms and residuals work on a
+device's own share of the tokens, else on all of them.
 """
 
 from __future__ import annotations
@@ -249,11 +249,12 @@ def _elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: 
 
 def _mlp_values(share: Share, model: Model, kind: LayerKind) -> tuple[Column, Column, Column]:
     """Values that the second sub-block's own kernels move, quantise, and permute to experts."""
-    own, width, each = share.own_tokens, kind.mlp_width, 3 if kind.gated else 2
+    own, part = share.own_tokens, share.cut_tokens
+    width, each = kind.mlp_width, 3 if kind.gated else 2
     if kind.mlp == "none":
         return 0.0, 0.0, 0.0
     if kind.mlp == "dense":
-        return own * width * each, own * width, 0.0
+        return part * width * each, part * width, 0.0
     routed = own * kind.top_k * imbalance(share, kind)
     values = routed * width * each + own * kind.shared_width * each
     if kind.expert_vector_parameters:

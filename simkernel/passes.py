@@ -23,7 +23,7 @@ class Pass:
 
     Parameters
     ----------
-    compute_s, hbm_s, inside_s, outside_s, host_s : each resource is busy
+    compute_s, hbm_s, inside_s, outside_s, host_s, host_link_s : each resource is busy
     floor_s : the pass alone, its steps one after another; nothing beside it makes it shorter
     peak_compute_s, peak_hbm_s : flop / dense peak and bytes / memory rate, for utilisation
     inside_bytes, outside_bytes : sent per device inside and outside the scale-up domain
@@ -34,6 +34,7 @@ class Pass:
     inside_s: Column = 0.0
     outside_s: Column = 0.0
     host_s: Column = 0.0
+    host_link_s: Column = 0.0
     floor_s: Column = 0.0
     peak_compute_s: Column = 0.0
     peak_hbm_s: Column = 0.0
@@ -90,7 +91,7 @@ def combine(*passes: Pass) -> Floats:
     """
     busy = [
         sum((getattr(p, name) for p in passes), start=0.0)
-        for name in ("compute_s", "hbm_s", "inside_s", "outside_s", "host_s")
+        for name in ("compute_s", "hbm_s", "inside_s", "outside_s", "host_s", "host_link_s")
     ]
     elapsed = np.asarray(busy[0], dtype=float)
     for other in (*busy[1:], *(p.floor_s for p in passes)):

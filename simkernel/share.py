@@ -9,6 +9,7 @@ import numpy as np
 from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
+from simkernel.keeping import Keeping
 from simkernel.models import LayerKind, Weight
 from simkernel.placement import Placement
 from simkernel.roofline import (
@@ -26,9 +27,6 @@ from simkernel.workload import TrainingJob
 WIDE_BYTES = 2.0
 """Bytes of a bf16 value."""
 
-FULL_BYTES = 4.0
-"""Bytes of a fp32 value."""
-
 TENSOR_SCALED = ("fp8", "fp8_block")
 """Precisions with a scale per tensor, row or block of 128 values."""
 
@@ -40,12 +38,16 @@ MICROSCALED = ("mxfp8", "nvfp4", "mxfp4")
 class Share:
     """What one device holds of a micro-batch, and the rates it works at; (n,) each.
 
-    `tokens` enter a product cut by tensor parallelism; `own_tokens` = tokens / tensor are the
-    device's under sequence parallelism. `input_bytes` is the width of a quantised GEMM input.
+    `tokens` enter a product cut by tensor parallelism, of whose width a device has as much as
+    `cut_tokens` = tokens / tensor have of the whole; norms and residuals work on `own_tokens`, the
+    cut ones under sequence parallelism, else all. `input_bytes` is the width of a quantised GEMM
+    input.
     """
 
     tokens: Floats
     own_tokens: Floats
+    cut_tokens: Floats
+    is_sequence_cut: Masks
     sequences: Codes
     sequence_tokens: int
     tensor: Codes
@@ -63,15 +65,16 @@ class Share:
     recompute_code: Codes
     is_half: Masks
     stack: Stack
+    keeping: Keeping
 
     @property
     def reduced_bytes(self) -> Floats:
-        """Bytes of one gradient on the wire: fp32, but 16 bits where training is in fp16.
+        """Bytes of one gradient on the wire: as kept, but 16 bits where training is in fp16.
 
         Megatron-LM accumulates and reduces in fp32 for bf16 alone (megatron/arguments.py,
         accumulate_allreduce_grads_in_fp32).
         """
-        return np.where(self.is_half, WIDE_BYTES, FULL_BYTES)
+        return np.where(self.is_half, WIDE_BYTES, self.keeping.gradient_bytes)
 
     @property
     def is_block_scaled(self) -> Masks:
@@ -97,6 +100,7 @@ def share_of(
 ) -> Share:
     """The share of every candidate; `chips` has one row or one per candidate."""
     tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
+    cut, is_cut = tokens / plans.tensor_parallel, plans.sequence_parallel == 1
     wide_code = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
     is_scaled = np.isin(plans.precision_code, [PRECISIONS.index(name) for name in TENSOR_SCALED])
     is_narrow = np.array(PRECISION_BYTES)[plans.precision_code] < WIDE_BYTES
@@ -104,7 +108,9 @@ def share_of(
     grouped = np.where(is_scaled, job.stack.grouped_frac, 1.0)
     return Share(
         tokens=tokens,
-        own_tokens=tokens / plans.tensor_parallel,
+        own_tokens=np.where(is_cut, cut, tokens),
+        cut_tokens=cut,
+        is_sequence_cut=is_cut,
         sequences=plans.micro_batch_sequences,
         sequence_tokens=job.tokens_per_sequence,
         tensor=plans.tensor_parallel,
@@ -122,6 +128,7 @@ def share_of(
         recompute_code=plans.recompute_code,
         is_half=plans.precision_code == PRECISIONS.index("fp16"),
         stack=job.stack,
+        keeping=job.keeping,
     )
 
 

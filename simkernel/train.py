@@ -33,6 +33,7 @@ class Step:
     time : ledger "step_s"; its terms sum to the step
     resident : ledger "resident_bytes" on the fullest device
     fullest_stage : (n,) index in STAGES
+    host_bytes : (n,) of host memory for one device
     compute_frac, memory_frac, network_frac : (n,) utilisation of dense peak, memory rate and
         wires, over the step and over all devices (for watts)
     inside_bytes, outside_bytes : (n,) sent per device and step, inside and outside the domain
@@ -42,6 +43,7 @@ class Step:
     time: Ledger
     resident: Ledger
     fullest_stage: Codes
+    host_bytes: Floats
     compute_frac: Floats
     memory_frac: Floats
     network_frac: Floats
@@ -83,16 +85,18 @@ def training_step(
     turns, kept = shared.turns, shared.kept
     time = _step_ledger(plans, turns, job.stack)
     ranks = (kept.dense_ranks, kept.expert_ranks)
-    resident, fullest = resident_ledger(
-        plans, kept.parameters, kept.memory, kept.stage_layer_counts, ranks, reserve
+    counts = kept.stage_layer_counts
+    resident = resident_ledger(
+        plans, kept.parameters, kept.memory, counts, ranks, reserve, job.keeping
     )
     total = turns.each.times(plans.micro_batches * 1.0) + turns.once
     step_s = np.asarray(time.total)
     wires_s = np.maximum(total.inside_s, total.outside_s)
     return Step(
         time=time,
-        resident=resident,
-        fullest_stage=fullest,
+        resident=resident.ledger,
+        fullest_stage=resident.fullest,
+        host_bytes=resident.host_bytes,
         compute_frac=np.minimum(total.peak_compute_s / step_s, 1.0),
         memory_frac=np.minimum(total.peak_hbm_s / step_s, 1.0),
         network_frac=np.minimum(wires_s / step_s, 1.0),
@@ -126,6 +130,7 @@ def _distinct(
     names = [n for n in TrainingPlans.__dataclass_fields__ if n not in free]
     columns = [getattr(plans, name) for name in names if name != "oversubscription"]
     columns.append(plans.oversubscription.view(np.int64))
+    columns = [c for c in columns if (c != c[0]).any()] or columns[:1]
     if len(chips) > 1 or job.stack.is_by_row:
         columns.append(np.arange(len(plans)))
     return distinct(columns)

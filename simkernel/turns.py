@@ -14,6 +14,7 @@ from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Floats
 from simkernel.layout import Layout, StageSync, StageWork
 from simkernel.memory import StageMemory, StageParameters
+from simkernel.offload import activation_copies, where_on_host
 from simkernel.passes import Pass, combine, overlapped
 from simkernel.stack import Stack
 from simkernel.stages import STAGES
@@ -67,7 +68,12 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     layout : of the same rows
     stack : of all of them, or of the same rows
     """
-    turns = [_turn(plans, layout, stack, i) for i in range(len(STAGES))]
+    each_bytes = layout.memory.per_micro_batch
+    copies = activation_copies(plans, each_bytes, layout.host_s_per_byte)
+    turns = [
+        _turn(plans, layout, stack, i, Pass() if copies is None else copies[i])
+        for i in range(len(STAGES))
+    ]
     totals = np.stack([turn.total_s for turn in turns], axis=-1)
     compared = totals.copy()
     compared[:, 1] *= plans.pipeline_parallel > 2
@@ -80,10 +86,13 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     each_s = {name: on_slowest([work.terms[name] for work in layout.work]) for name in names}
     each_s["pipeline_send"] = on_slowest([turn.send_s for turn in turns])
     each_s["data_parallel_per_micro_batch"] = on_slowest([turn.sync_s for turn in turns])
+    each_s["offload"] = np.zeros(1)  # one row stands for all
+    if copies is not None:
+        each_s["offload"] = on_slowest([turn.offload_s for turn in turns])
     updated = _updated_parameters(plans, layout)
     once_s = {
         "data_parallel": _longest_exposed(plans, layout, stack),
-        "optimiser": updated * layout.update.hbm_s,
+        "optimiser": updated * where_on_host(plans, layout.host_update_s, layout.update.hbm_s),
     }
     each, once = _work(plans, layout, updated)
     return Turns(tuple(totals.T), each_s, once_s, each, once)
@@ -91,12 +100,13 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
 
 @dataclass(frozen=True)
 class Turn:
-    """Elapsed seconds of one micro-batch on one stage, sends and per-micro-batch sync included."""
+    """Elapsed seconds of one micro-batch on one stage, what is beside the passes included."""
 
     forward_s: Floats
     backward_s: Floats
     send_s: Floats
     sync_s: Floats
+    offload_s: Floats
 
     @property
     def total_s(self) -> Floats:
@@ -124,8 +134,10 @@ def _reduce(plans: TrainingPlans, sync: StageSync) -> Pass:
     return sync.reduce.times(is_whole) + sync.scatter.times(1.0 - is_whole)
 
 
-def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
+def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int, copy: Pass) -> Turn:
     """One micro-batch on a stage: passes, what is gathered and reduced beside them, sends.
+
+    `copy` moves activations to the host beside the forward and back beside the backward pass.
 
     Sends follow the passes one by one, except between chunks of an interleaved schedule, where
     they run beside them (Narayanan et al. 2021, section 4.1).
@@ -135,15 +147,19 @@ def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
     gather, reduce = _gather(plans, sync).times(each_gather), _reduce(plans, sync)
     reduce = reduce.times(each_reduce)
     many, is_chunked = send.times(plans.virtual_stages * 1.0), plans.virtual_stages > 1
-    elapsed, beside_s = [], []
+    elapsed, beside_s, offload_s = [], [], np.zeros(len(plans))
     for done, beside in ((work.forward, gather), (work.backward, gather + reduce)):
         with_sync = overlapped(done, beside, stack)
         chunked = np.maximum(with_sync, combine(done, beside, many))
-        elapsed.append(np.where(is_chunked, chunked, with_sync + send.floor_s))
+        sent_s = np.where(is_chunked, chunked, with_sync + send.floor_s)
+        copied_s = np.maximum(sent_s, copy.host_link_s)
+        elapsed.append(copied_s)
+        offload_s = offload_s + (copied_s - sent_s)
         beside_s.append(with_sync - done.floor_s)
     sync_s = beside_s[0] + beside_s[1]
     alone_s = work.forward.floor_s + work.backward.floor_s
-    return Turn(elapsed[0], elapsed[1], elapsed[0] + elapsed[1] - sync_s - alone_s, sync_s)
+    send_s = elapsed[0] + elapsed[1] - sync_s - alone_s - offload_s
+    return Turn(elapsed[0], elapsed[1], send_s, sync_s, offload_s)
 
 
 def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
@@ -187,5 +203,6 @@ def _work(plans: TrainingPlans, layout: Layout, updated: Floats) -> tuple[Pass, 
     each_gather, each_reduce = _zero_masks(plans)
     gather, reduce = _gather(plans, sync), _reduce(plans, sync)
     each = layout.mean_work + gather.times(2.0 * each_gather) + reduce.times(each_reduce)
-    once = layout.update.times(updated) + gather.times(1.0 - each_gather)
+    on_device = np.where(plans.is_optimiser_on_host, 0.0, updated)
+    once = layout.update.times(on_device) + gather.times(1.0 - each_gather)
     return each, once + reduce.times(1.0 - each_reduce)

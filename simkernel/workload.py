@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.columns import Codes, Floats
+from simkernel.keeping import PLAIN, Keeping
 from simkernel.stack import ISOLATED, Stack
 
 
@@ -21,6 +22,7 @@ class TrainingJob:
     max_global_batch_tokens : beyond it tokens-to-quality no longer holds
     has_draft_layers : multi-token prediction layers are trained too
     stack : the software it runs on
+    keeping : in which form that software keeps what is trained
     """
 
     tokens: float
@@ -28,6 +30,7 @@ class TrainingJob:
     max_global_batch_tokens: float
     has_draft_layers: bool = False
     stack: Stack = ISOLATED
+    keeping: Keeping = PLAIN
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ virtual_stages = [1, 2]
 micro_batch_sequences = [1, 2]
 global_batch_sequences = [128, 256]
 zero_stage = [0, 1, 3]
+shard_devices = [0, 2, 4, 8]
 placement = ["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-pp-cp-dp", "cp-tp-dp-pp", "tp-dp-cp-pp"]
 collective = ["ring", "hierarchical", "direct"]
 """
@@ -277,13 +278,24 @@ def sync_bytes(plan, ranks, meter, stages, stage_of):
         (dense, ranks.groups("cp", "dp")),
         (expert, ranks.expert_groups("edp")),
     ):
-        for operation, each in (
-            ("all_gather", gathers * BF16_BYTES),
-            (reduction, reduces * FP32_BYTES),
+        runs = [run for group in groups for run in runs_of(group, plan.copies)]
+        same = [
+            list(row) for group in groups for row in zip(*runs_of(group, plan.copies), strict=True)
+        ]
+        for operation, members, each in (
+            ("all_gather", runs, gathers * BF16_BYTES),
+            (reduction, runs, reduces * FP32_BYTES),
+            ("all_reduce", same, reduces * FP32_BYTES / len(runs[0])),
         ):
             meter.collective(
-                operation, groups, lambda group, h=held, e=each: e * h[stage_of[group[0]]]
+                operation, members, lambda group, h=held, e=each: e * h[stage_of[group[0]]]
             )
+
+
+def runs_of(group, copies):
+    """A group in rank order cut into as many equal runs of neighbours as copies of the state."""
+    size = len(group) // copies
+    return [group[i : i + size] for i in range(0, len(group), size)]
 
 
 def dense_parameters(plan, kind):
@@ -337,6 +349,7 @@ def plan_at(plans, step, i):
         mbs=int(plans.micro_batch_sequences[i]),
         count=int(plans.micro_batches[i]),
         zero=int(plans.zero_stage[i]),
+        copies=int(plans.state_copies[i]),
         collective=plugins.names("collectives")[plans.collective_code[i]],
     )
 

@@ -45,7 +45,7 @@ MOVES = {
     "data_parallel",
 }  # fmt: skip
 WORKS = {"embedding_and_head", "gemm", "elementwise", "attention", "recompute", "optimiser"}
-WAITS = {"host", "bubble", "stragglers", "power_cap"}
+WAITS = {"host", "bubble", "stragglers", "power_cap", "offload"}
 
 
 @pytest.fixture(scope="module")

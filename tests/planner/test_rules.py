@@ -23,6 +23,9 @@ CHIP = ChipSizes((4, 8, 16), 4, ("bf16",))
 LEVELS = {
     "schedule": ("one_forward_one_backward", "gpipe", "interleaved"),
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
+    "sequence_parallel": ("on", "off"),
+    "offload": ("none", "optimizer"),
+    "shard_devices": (0, 8),
     "zero_stage": (0, 1, 3),
     "precision": ("bf16", "fp8"),
     "data_parallel": ("derived",),
@@ -36,6 +39,9 @@ PLAIN = {
     "expert_parallel": 1,
     "expert_tensor_parallel": 1,
     "data_parallel": 0,
+    "sequence_parallel": 0,
+    "offload": 0,
+    "shard_devices": 0,
     "schedule": 0,
     "virtual_stages": 1,
     "micro_batch_sequences": 1,
@@ -59,6 +65,23 @@ def broken(model, **values):
     [
         (MOE, {}, set()),
         (GQA, {}, set()),
+        (GQA, {"sequence_parallel": 1}, {"sequence_parallel_repeats"}),
+        (GQA, {"shard_devices": 8}, set()),
+        (GQA, {"shard_devices": 64}, {"shard_devices_repeats"}),
+        (GQA, {"shard_devices": 8, "zero_stage": 0}, {"shard_devices_repeats"}),
+        (GQA, {"shard_devices": 12}, {"shards_do_not_divide_replicas"}),
+        (MOE, {"shard_devices": 8, "expert_parallel": 8}, set()),
+        (
+            MOE,
+            {"shard_devices": 8, "expert_parallel": 64},
+            {"shards_do_not_divide_replicas"},
+        ),
+        (GQA, {"sequence_parallel": 1, "tensor_parallel": 8}, set()),
+        (
+            MOE,
+            {"sequence_parallel": 1, "tensor_parallel": 8},
+            {"experts_need_sequence_parallel"},
+        ),
         (GQA, {"supernode_devices": 32}, {"supernode_not_offered"}),
         (GQA, {"devices": 8, "supernode_devices": 16}, {"supernode_larger_than_job"}),
         (GQA, {"devices": 12, "supernode_devices": 16, "global_batch_sequences": 12}, set()),
@@ -200,3 +223,12 @@ def test_counts_come_from_every_kind_of_layer():
         expert_widths=(2048,),
         tokens_per_sequence=4096,
     )
+
+
+def test_nothing_is_put_into_a_host_that_nobody_knows():
+    """A plan would fit because its state is in memory that may not be there."""
+    rule = next(rule for rule in train_rules() if rule.name == "host_not_known")
+    for has_host, allowed in ((True, [True, True]), (False, [True, False])):
+        chip = ChipSizes((8,), 8, ("bf16",), has_host)
+        found = rule.allows({"offload": np.array([0, 1])}, Context(GQA, chip, LEVELS))
+        assert list(found) == allowed

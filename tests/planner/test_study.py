@@ -126,7 +126,7 @@ def test_a_missing_key_is_told_with_what_it_wants():
         ("tensor_parallel = 'offered'", "not a whole number"),
         ("precision = 'bf17'", "not one of the names"),
         ("zero_stage = 4", "out of bounds"),
-        ("offload = 'optimizer'", "no physics in this version"),
+        ("offload = 'disk'", "not one of the names"),
         ("compute = 'measured'", "no physics in this version"),
         ("profile = 'mine'", "not one of the names"),
         ("power_cap_frac = 1.2", "out of bounds"),
