@@ -25,6 +25,7 @@ class Pass:
     ----------
     compute_s, hbm_s, inside_s, outside_s, host_s : each resource is busy
     floor_s : the pass alone, its steps one after another; nothing beside it makes it shorter
+    weight_s : of `floor_s`, gradients of weights: no other pass waits for them
     peak_compute_s, peak_hbm_s : flop / dense peak and bytes / memory rate, for utilisation
     inside_bytes, outside_bytes : sent per device inside and outside the scale-up domain
     """
@@ -35,6 +36,7 @@ class Pass:
     outside_s: Column = 0.0
     host_s: Column = 0.0
     floor_s: Column = 0.0
+    weight_s: Column = 0.0
     peak_compute_s: Column = 0.0
     peak_hbm_s: Column = 0.0
     inside_bytes: Column = 0.0

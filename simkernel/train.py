@@ -152,10 +152,9 @@ def _slowest_frac(plans: TrainingPlans, stack: Stack) -> Floats:
 
 def _bubble_s(plans: TrainingPlans, turns: Turns) -> Floats:
     """What the slowest stage waits, by the file of each candidate's schedule."""
-    times = turns.totals_s
     stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
     bubble = np.zeros(len(plans))
     for code, name in enumerate(plugins.names("schedules")):
-        _, this = plugins.find("schedules", name).span(*times, stages, chunks, count)
-        bubble = np.where(plans.schedule_code == code, this, bubble)
+        span = plugins.find("schedules", name).span(turns.times, stages, chunks, count)
+        bubble = np.where(plans.schedule_code == code, span.bubble_s, bubble)
     return bubble

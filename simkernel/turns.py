@@ -16,6 +16,7 @@ from simkernel.layout import Layout, StageSync, StageWork
 from simkernel.memory import StageMemory, StageParameters
 from simkernel.passes import Pass, combine, overlapped
 from simkernel.stack import Stack
+from simkernel.stage_times import PassTimes, StageTimes
 from simkernel.stages import STAGES
 
 BATCH_FREE = ("global_batch_sequences", "schedule_code", "power_cap_frac")
@@ -28,13 +29,13 @@ class Turns:
 
     Parameters
     ----------
-    totals_s : one turn on the first, an inner and the last stage
+    times : passes of one turn on the first, an inner and the last stage
     each_s : terms of a turn on the slowest stage
     once_s : terms of a step that come once, whatever its batch
     each, once : work of a device per turn and per step, averaged over the stages
     """
 
-    totals_s: tuple[Floats, ...]
+    times: StageTimes
     each_s: dict[str, Floats]
     once_s: dict[str, Floats]
     each: Pass
@@ -68,8 +69,7 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     stack : of all of them, or of the same rows
     """
     turns = [_turn(plans, layout, stack, i) for i in range(len(STAGES))]
-    totals = np.stack([turn.total_s for turn in turns], axis=-1)
-    compared = totals.copy()
+    compared = np.stack([turn.times.turn_s for turn in turns], axis=-1)
     compared[:, 1] *= plans.pipeline_parallel > 2
     slowest, rows = np.argmax(compared, axis=1), np.arange(len(plans))
 
@@ -86,22 +86,16 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
         "optimiser": updated * layout.update.hbm_s,
     }
     each, once = _work(plans, layout, updated)
-    return Turns(tuple(totals.T), each_s, once_s, each, once)
+    return Turns(StageTimes(*(turn.times for turn in turns)), each_s, once_s, each, once)
 
 
 @dataclass(frozen=True)
 class Turn:
     """Elapsed seconds of one micro-batch on one stage, sends and per-micro-batch sync included."""
 
-    forward_s: Floats
-    backward_s: Floats
+    times: PassTimes
     send_s: Floats
     sync_s: Floats
-
-    @property
-    def total_s(self) -> Floats:
-        """Forward and backward."""
-        return self.forward_s + self.backward_s
 
 
 def _zero_masks(plans: TrainingPlans) -> tuple[Floats, Floats]:
@@ -143,7 +137,9 @@ def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
         beside_s.append(with_sync - done.floor_s)
     sync_s = beside_s[0] + beside_s[1]
     alone_s = work.forward.floor_s + work.backward.floor_s
-    return Turn(elapsed[0], elapsed[1], elapsed[0] + elapsed[1] - sync_s - alone_s, sync_s)
+    weight_s = work.backward.weight_s + np.zeros(len(plans))
+    times = PassTimes(elapsed[0], elapsed[1], weight_s)
+    return Turn(times, times.turn_s - sync_s - alone_s, sync_s)
 
 
 def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from simkernel.columns import Codes, Floats
 from simkernel.schedules import one_forward_one_backward
+from simkernel.stage_times import Span, StageTimes
 
 
-def span(
-    first_s: Floats,
-    inner_s: Floats,
-    last_s: Floats,
-    stages: Codes,
-    chunks: Codes,
-    micro_batches: Codes,
-) -> tuple[Floats, Floats]:
+def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:
     """As one-forward-one-backward: the order differs in memory, not in time."""
-    return one_forward_one_backward.span(first_s, inner_s, last_s, stages, chunks, micro_batches)
+    return one_forward_one_backward.span(times, stages, chunks, micro_batches)
 
 
 def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:

@@ -10,24 +10,17 @@ import numpy as np
 
 from simkernel.columns import Codes, Floats
 from simkernel.schedules import one_forward_one_backward
+from simkernel.stage_times import Span, StageTimes
 
 
-def span(
-    first_s: Floats,
-    inner_s: Floats,
-    last_s: Floats,
-    stages: Codes,
-    chunks: Codes,
-    micro_batches: Codes,
-) -> tuple[Floats, Floats]:
+def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:
     """All turns of the slowest stage, and the waiting of one-forward-one-backward over chunks.
 
     Balanced: m (F + B) + (p - 1)(F + B) / v. Needs micro-batches in multiples of the stages.
     """
-    span_s, bubble_s = one_forward_one_backward.span(
-        first_s, inner_s, last_s, stages, chunks, micro_batches
-    )
-    return span_s - bubble_s + bubble_s / chunks, bubble_s / chunks
+    whole = one_forward_one_backward.span(times, stages, chunks, micro_batches)
+    bubble_s = whole.bubble_s / chunks
+    return Span(whole.span_s - whole.bubble_s + bubble_s, bubble_s)
 
 
 def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:

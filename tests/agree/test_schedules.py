@@ -4,6 +4,13 @@ import numpy as np
 import pytest
 
 from simkernel import plugins
+from simkernel.stage_times import PassTimes, StageTimes
+
+
+def times_of(seconds):
+    """The first, an inner and the last of some stages, as a schedule is told of them."""
+    each = [PassTimes(*(np.full(1, s) for s in (*stage, 0.0))) for stage in seconds]
+    return StageTimes(each[0], each[min(1, len(each) - 1)], each[-1])
 
 
 def played(module, stages, chunks, micro_batches, seconds):
@@ -59,9 +66,9 @@ def test_closed_span_and_memory_equal_the_played_order(name, stages, chunks, mic
     end, peak = played(module, stages, chunks, micro_batches, seconds)
     one = np.ones(1)
     args = (one * stages, one * chunks, one * micro_batches)
-    span_s, bubble_s = module.span(one * 3.0, one * 3.0, one * 3.0, *args)
-    assert end == pytest.approx(span_s[0], rel=1e-12)
-    assert bubble_s[0] == pytest.approx(end - micro_batches * 3.0, abs=1e-9)
+    span = module.span(times_of(seconds), *args)
+    assert end == pytest.approx(span.span_s[0], rel=1e-12)
+    assert span.bubble_s[0] == pytest.approx(end - micro_batches * 3.0, abs=1e-9)
     kept = [module.in_flight(one * s, *args)[0] for s in range(stages)]
     assert kept == pytest.approx(peak)
 
@@ -73,6 +80,6 @@ def test_a_slow_last_stage_is_the_pace_of_the_pipeline(name):
     seconds = [(1.0, 2.0)] * 3 + [(1.5, 3.0)]
     end, _ = played(module, 4, 1, 12, seconds)
     one = np.ones(1)
-    span_s, _ = module.span(one * 3.0, one * 3.0, one * 4.5, one * 4, one, one * 12)
-    assert end == pytest.approx(span_s[0], rel=1e-12)
+    span = module.span(times_of(seconds), one * 4, one, one * 12)
+    assert end == pytest.approx(span.span_s[0], rel=1e-12)
     assert end > played(module, 4, 1, 12, [(1.0, 2.0)] * 4)[0]
