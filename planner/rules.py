@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from planner.axes import DEFAULT_SCHEDULE, DERIVED, Level
 from planner.study_parts import TrainWorkload
+from simkernel import plugins
 from simkernel.models import LayerKind, Model
 
 Mask = npt.NDArray[np.bool_] | bool
@@ -220,8 +222,8 @@ def _schedule_rules() -> tuple[Rule, ...]:
     return (
         Rule(
             "virtual_stages_exceed_layers",
-            ("pipeline_parallel", "virtual_stages"),
-            lambda c, x: c["pipeline_parallel"] * c["virtual_stages"] <= x.model.layers,
+            ("pipeline_parallel", "schedule", "virtual_stages"),
+            _every_chunk_has_a_layer,
             "a virtual stage would hold no layer",
         ),
         Rule(
@@ -229,6 +231,12 @@ def _schedule_rules() -> tuple[Rule, ...]:
             ("pipeline_parallel", "schedule", "virtual_stages"),
             _virtual_stages_fit,
             "only an interleaved pipeline has virtual stages, and it needs several",
+        ),
+        Rule(
+            "schedule_needs_even_stages",
+            ("pipeline_parallel", "schedule"),
+            lambda c, x: c["pipeline_parallel"] % _of_schedule("STAGE_MULTIPLE", c, x) == 0,
+            "a pipeline fed from both ends has as many stages on either side of its middle",
         ),
     )
 
@@ -244,8 +252,9 @@ def _batch_rules() -> tuple[Rule, ...]:
         Rule(
             "micro_batches_do_not_fill_pipeline",
             ("devices", *SPLIT, "schedule", *BATCH),
-            _interleaving_filled,
-            "an interleaved pipeline needs micro-batches in multiples of its stages",
+            _pipeline_filled,
+            "the schedule needs micro-batches in multiples of its stages (interleaved), or an "
+            "even number of at least twice as many (dual pipes)",
         ),
     )
 
@@ -384,24 +393,42 @@ def _first_placements(placements: tuple[Level, ...]) -> npt.NDArray[np.bool_]:
     return first
 
 
-def _is_interleaved(c: Columns, x: Context) -> Any:
+def _of_schedule(constant: str, c: Columns, x: Context) -> Any:
+    """A constant of the file of each row's schedule."""
     names = x.levels["schedule"]
-    return np.array([name == "interleaved" for name in names])[c["schedule"]]
+    return np.array([getattr(_schedule(name), constant) for name in names])[c["schedule"]]
+
+
+def _schedule(name: Level) -> ModuleType:
+    return plugins.find("schedules", str(name))
+
+
+def _every_chunk_has_a_layer(c: Columns, x: Context) -> Mask:
+    stages = c["pipeline_parallel"] * _of_schedule("STAGES_HELD", c, x)
+    stages = stages // _of_schedule("STAGE_COPIES", c, x)
+    return np.asarray(
+        (c["pipeline_parallel"] == 1) | (stages * c["virtual_stages"] <= x.model.layers)
+    )
 
 
 def _virtual_stages_fit(c: Columns, x: Context) -> Mask:
     several = (c["virtual_stages"] > 1) & (c["pipeline_parallel"] > 1)
-    return np.asarray(np.where(_is_interleaved(c, x), several, c["virtual_stages"] == 1))
+    is_chunked = _of_schedule("IS_CHUNKED", c, x)
+    return np.asarray(np.where(is_chunked, several, c["virtual_stages"] == 1))
 
 
-def _interleaving_filled(c: Columns, x: Context) -> Mask:
+def _pipeline_filled(c: Columns, x: Context) -> Mask:
     micro_batches = c["global_batch_sequences"] // _micro_batch_of_all(c)
-    return np.asarray(~_is_interleaved(c, x) | (micro_batches % c["pipeline_parallel"] == 0))
+    stages, codes = c["pipeline_parallel"], c["schedule"]
+    filled: Mask = micro_batches < 0
+    for code, name in enumerate(x.levels["schedule"]):
+        filled = filled | ((codes == code) & _schedule(name).fills(stages, micro_batches))
+    return np.asarray(filled)
 
 
 def _schedule_is_first(c: Columns, x: Context) -> Mask:
     names = x.levels["schedule"]
-    plain = [name for name in names if name != "interleaved"]
+    plain = [name for name in names if not _schedule(name).IS_CHUNKED]
     wanted = DEFAULT_SCHEDULE if DEFAULT_SCHEDULE in names else (plain or names)[0]
     return np.asarray((c["pipeline_parallel"] > 1) | (c["schedule"] == names.index(wanted)))
 

@@ -245,9 +245,8 @@ def _in_flight(plans: TrainingPlans) -> Floats:
     stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
     at = (stages * 0, np.minimum(1, stages - 1), stages - 1)
     out = np.zeros((len(stages), len(STAGES)))
-    for code, name in enumerate(plugins.names("schedules")):
-        kept = [plugins.find("schedules", name).in_flight(i, stages, chunks, count) for i in at]
-        is_this = plans.schedule_code == code
+    for schedule, is_this in plugins.present("schedules", plans.schedule_code):
+        kept = [schedule.in_flight(i, stages, chunks, count) for i in at]
         out = np.where(is_this[:, None], np.stack(kept, axis=-1), out)
     return out
 

@@ -12,6 +12,9 @@ import numpy as np
 
 from simkernel.columns import Codes, Column, Floats
 
+Item = tuple[tuple[str, int, int], ...]
+"""Passes that a device runs beside each other: mostly one (kind, chunk, micro_batch)."""
+
 
 @dataclass(frozen=True)
 class PassTimes:

@@ -154,7 +154,7 @@ def _bubble_s(plans: TrainingPlans, turns: Turns) -> Floats:
     """What the slowest stage waits, by the file of each candidate's schedule."""
     stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
     bubble = np.zeros(len(plans))
-    for code, name in enumerate(plugins.names("schedules")):
-        span = plugins.find("schedules", name).span(turns.times, stages, chunks, count)
-        bubble = np.where(plans.schedule_code == code, span.bubble_s, bubble)
+    for schedule, is_this in plugins.present("schedules", plans.schedule_code):
+        span = schedule.span(turns.times, stages, chunks, count)
+        bubble = np.where(is_this, span.bubble_s, bubble)
     return bubble

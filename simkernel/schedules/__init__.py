@@ -5,6 +5,16 @@ Every file exports
         times: passes of one micro-batch on the first, an inner and the last stage (StageTimes)
     in_flight(stage, stages, chunks, micro_batches) -> (n,) micro-batches whose activations a
         stage keeps at its peak, in units of the whole stage
-    order(stage, stages, chunks, micro_batches) -> [("forward" | "backward", chunk, micro_batch)]
-A parametrised test plays `order` event by event and holds it to `span` and `in_flight`.
+    fills(stages, micro_batches) -> (n,) whether the order can be run with so many
+    order(stage, stages, chunks, micro_batches) -> what a device runs, one after the other
+        an item is one (kind, chunk, micro_batch), or two that run beside each other; kinds are
+        "forward", "backward", and the halves of a backward pass, "input" and "weight"
+    IS_CHUNKED: a stage is cut into several virtual stages
+    STAGE_MULTIPLE: the stages come in multiples of it
+    STAGES_HELD: stages that one device serves: 1, or 2 for a stage and its mirror, the i-th from
+        the other end
+    STAGE_COPIES: devices that serve the same stage
+`stages` are devices along the pipeline, except where devices hold two stages and nobody a copy:
+there the model is cut into twice as many. A parametrised test plays `order` event by event and
+holds it to `span` and `in_flight`.
 """

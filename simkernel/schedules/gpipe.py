@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from simkernel.columns import Codes, Floats
+import numpy as np
+
+from simkernel.columns import Codes, Floats, Masks
 from simkernel.schedules import one_forward_one_backward
-from simkernel.stage_times import Span, StageTimes
+from simkernel.stage_times import Item, Span, StageTimes
+
+IS_CHUNKED = False
+STAGE_MULTIPLE = 1
+STAGES_HELD = 1
+STAGE_COPIES = 1
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:
@@ -17,7 +24,12 @@ def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     return micro_batches * 1.0
 
 
-def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[tuple[str, int, int]]:
+def fills(stages: Codes, micro_batches: Codes) -> Masks:
+    """Any number of micro-batches."""
+    return np.asarray(micro_batches > 0)
+
+
+def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[Item]:
     """Forwards in order, backwards in order."""
-    forward = [("forward", 0, i) for i in range(micro_batches)]
-    return forward + [("backward", 0, i) for i in range(micro_batches)]
+    forward: list[Item] = [(("forward", 0, i),) for i in range(micro_batches)]
+    return forward + [(("backward", 0, i),) for i in range(micro_batches)]

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats
-from simkernel.stage_times import Span, StageTimes, once_through
+from simkernel.columns import Codes, Floats, Masks
+from simkernel.stage_times import Item, Span, StageTimes, once_through
+
+IS_CHUNKED = False
+STAGE_MULTIPLE = 1
+STAGES_HELD = 1
+STAGE_COPIES = 1
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:
@@ -25,10 +30,15 @@ def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     return np.minimum(micro_batches, stages - stage) * 1.0
 
 
-def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[tuple[str, int, int]]:
+def fills(stages: Codes, micro_batches: Codes) -> Masks:
+    """Any number of micro-batches."""
+    return np.asarray(micro_batches > 0)
+
+
+def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[Item]:
     """Warm up with p - i - 1 forwards, alternate, drain."""
     warm = min(stages - stage - 1, micro_batches)
-    passes = [("forward", 0, i) for i in range(warm)]
+    passes: list[Item] = [(("forward", 0, i),) for i in range(warm)]
     for i in range(micro_batches - warm):
-        passes += [("forward", 0, warm + i), ("backward", 0, i)]
-    return passes + [("backward", 0, i) for i in range(micro_batches - warm, micro_batches)]
+        passes += [(("forward", 0, warm + i),), (("backward", 0, i),)]
+    return passes + [(("backward", 0, i),) for i in range(micro_batches - warm, micro_batches)]

@@ -21,7 +21,7 @@ MOE = ModelCounts(61, (128,), (0,), (2048, 18432), 256, (2048,), 4096)
 GQA = ModelCounts(80, (64,), (8,), (28672,), 0, (), 8192)
 CHIP = ChipSizes((4, 8, 16), 4, ("bf16",))
 LEVELS = {
-    "schedule": ("one_forward_one_backward", "gpipe", "interleaved"),
+    "schedule": ("one_forward_one_backward", "gpipe", "interleaved", "zero_bubble"),
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
     "zero_stage": (0, 1, 3),
     "precision": ("bf16", "fp8"),
@@ -122,6 +122,12 @@ def broken(model, **values):
             {"pipeline_parallel": 4, "schedule": 2, "virtual_stages": 5}
             | {"global_batch_sequences": 32},
             {"micro_batches_do_not_fill_pipeline"},
+        ),
+        (GQA, {"pipeline_parallel": 4, "schedule": 3}, set()),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 3, "virtual_stages": 5},
+            {"virtual_stages_need_interleaving"},
         ),
         (GQA, {"global_batch_sequences": 100}, {"batch_does_not_divide"}),
         (GQA, {"schedule": 1}, {"schedule_repeats"}),
