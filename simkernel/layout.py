@@ -36,7 +36,7 @@ from simkernel.passes import Pass, computed
 from simkernel.placement import place
 from simkernel.roofline import stream_work
 from simkernel.share import WIDE_BYTES, Share, share_of
-from simkernel.stages import STAGES, stage_layers
+from simkernel.stages import STAGES, draft_counts, stage_layers, with_drafts
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
 
@@ -110,6 +110,7 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
     one_parameter = np.full(len(plans), UPDATE_BYTES)
     parts = _parts(share, job, model)
+    drafts = draft_counts(model, has_drafts=job.has_draft_layers)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
     *sync, mean_sync = _syncs(
         share,
@@ -117,14 +118,14 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
         np.concatenate([parameters.expert.T, mean[1][None, :]]),
     )
     return Layout(
-        work=_works(parts, share, model, is_single, layers),
+        work=_works(parts, share, model, is_single, with_drafts(layers, is_single, drafts)),
         sync=tuple(sync),
-        mean_work=_mean_work(parts, model, plans.pipeline_parallel)
+        mean_work=_mean_work(parts, layer_counts(model) + drafts, plans.pipeline_parallel)
         + all_sends(share, model, plans.virtual_stages),
         mean_sync=mean_sync,
         send=boundary_send(share, model).times(1.0 - is_single),
         parameters=parameters,
-        memory=stage_memory(share, is_single, model, layers),
+        memory=stage_memory(share, is_single, model, layers, drafts),
         stage_layer_counts=layers.sum(-1),
         dense_ranks=placement.dense_sync.size,
         expert_ranks=placement.expert_data.size,
@@ -137,10 +138,10 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
 
 @dataclass(frozen=True)
 class _Parts:
-    """Passes of one micro-batch on one device: the embedding, one layer of each kind, the head.
+    """Passes of one micro-batch on one device: the embedding, one layer of each kind, the heads.
 
-    `layers` are (forward, backward) per kind, `sums` the same added up; the head goes with the
-    loss and with the draft layers and their heads.
+    `layers` are (forward, backward) per kind, `sums` the same added up; `head` is that of the
+    model and those of its draft layers, each with its loss.
     """
 
     embed: Pass
@@ -158,11 +159,9 @@ def _parts(share: Share, job: TrainingJob, model: Model) -> _Parts:
     layers = tuple(zip(forward, backward, strict=True))
     sums = tuple((summed(f), summed(b)) for f, b in layers)
     head_f, head_b = head_forward(share, model), head_backward(share, model)
-    last_f, last_b = head_f, head_b
-    for code in model.draft_codes if job.has_draft_layers else ():
-        last_f = last_f + sums[code][0] + head_f
-        last_b = last_b + sums[code][1] + head_b
-    return _Parts(embedding_pass(share, model), layers, sums, (last_f, last_b))
+    heads = 1.0 + draft_counts(model, has_drafts=job.has_draft_layers).sum()
+    last = (head_f.times(heads), head_b.times(heads))
+    return _Parts(embedding_pass(share, model), layers, sums, last)
 
 
 def _works(
@@ -218,10 +217,13 @@ def _stage(parts: _Parts, counts: Floats, has_embed: Floats, has_head: Floats) -
     return StageWork(total_f, total_b, terms)
 
 
-def _mean_work(parts: _Parts, model: Model, stages: Codes) -> Pass:
-    """Forward and backward of one micro-batch through all stages, over their number."""
+def _mean_work(parts: _Parts, counts: Floats, stages: Codes) -> Pass:
+    """Forward and backward of one micro-batch through all stages, over their number.
+
+    `counts` are the layers of each kind, drafts included.
+    """
     total = parts.embed.times(2.0) + parts.head[0] + parts.head[1]
-    for count, (forward, backward) in zip(layer_counts(model), parts.sums, strict=True):
+    for count, (forward, backward) in zip(counts, parts.sums, strict=True):
         total = total + (forward + backward).times(float(count))
     return total.times(1.0 / stages)
 

@@ -17,7 +17,7 @@ from simkernel.hardware import PRECISION_BYTES
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
 from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
-from simkernel.stages import STAGES
+from simkernel.stages import STAGES, with_drafts
 
 GRADIENT_BYTES = 4.0  # fp32 accumulation, Korthikanti et al. 2022, section 6 (18 B/parameter)
 OPTIMISER_BYTES = 12.0  # fp32 master, momentum, variance: ZeRO (Rajbhandari et al. 2020), K = 12
@@ -107,15 +107,19 @@ def expert_parameters(share: Share, kind: LayerKind) -> Floats:
     return experts / (share.expert * share.expert_tensor)
 
 
-def stage_memory(share: Share, is_single: Codes, model: Model, layers: Floats) -> StageMemory:
+def stage_memory(
+    share: Share, is_single: Codes, model: Model, layers: Floats, drafts: Floats
+) -> StageMemory:
     """What one micro-batch keeps on each stage; (n, 3) each.
 
     Parameters
     ----------
     is_single, layers : as in `stage_parameters`
+    drafts : (kinds,) draft layers of the last stage, each with logits of its own
     """
     each = np.stack([layer_activation_bytes(share, model, k) for k in model.kinds], axis=-1)
-    size = share.tokens * model.vocab / share.tensor * LOGIT_BYTES
+    size = share.tokens * model.vocab / share.tensor * LOGIT_BYTES * (1.0 + drafts.sum())
+    layers = with_drafts(layers, is_single, drafts)
     logits = np.stack([np.where(is_single, size, 0.0), size * 0.0, size], axis=-1)
     return StageMemory((layers * each[:, None, :]).sum(-1), logits, _one_layer_again(share, model))
 

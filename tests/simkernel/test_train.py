@@ -205,3 +205,22 @@ def test_simai_239_a_message_below_every_table_takes_a_positive_time():
     step = training_step(job, DENSE, chip(), plan, RESERVE)
     assert step.time.terms["tensor_parallel"][0] > 0
     assert all(np.all(np.isfinite(v)) for v in step.time.terms.values())
+
+
+def test_a_draft_layer_is_a_layer_in_time_and_memory_and_has_a_head_of_its_own():
+    """DeepSeek-V3 trains one: its exchange and its activations would be nobody's."""
+    plan = plan_of(devices=8, supernode_devices=8, expert_parallel=8, global_batch_sequences=64)
+    drafted = replace(MOE, draft_codes=(0,))
+    without, trained = (
+        training_step(replace(JOB, has_draft_layers=has), drafted, chip(), plan, RESERVE)
+        for has in (False, True)
+    )
+    layers = (MOE.layers + 1) / MOE.layers
+    for ledger, term, factor in (
+        ("time", "expert_parallel", layers),
+        ("time", "embedding_and_head", 2.0),
+        ("resident", "activations", layers),
+        ("resident", "logits", 2.0),
+    ):
+        one, other = (getattr(step, ledger).terms[term][0] for step in (without, trained))
+        assert other / one == pytest.approx(factor, rel=0.02), term
