@@ -275,7 +275,7 @@ def _repeats() -> tuple[Rule, ...]:
         ),
         Rule(
             "zero_stage_repeats",
-            ("devices", *SPLIT, "zero_stage"),
+            ("devices", *SPLIT, "schedule", "zero_stage"),
             _zero_is_lowest,
             "a single replica has nobody to share its state with; a pipeline keeps whole weights "
             "and gradients until its step ends, so stages 2 and 3 are stage 1 there",
@@ -435,7 +435,8 @@ def _schedule_is_first(c: Columns, x: Context) -> Mask:
 
 def _zero_is_lowest(c: Columns, x: Context) -> Mask:
     stages = {int(stage) for stage in x.levels["zero_stage"]}
-    shared = _replicas(c) * c["context_parallel"] > 1
+    copies = _of_schedule("STAGE_COPIES", c, x)
+    shared = _replicas(c) * c["context_parallel"] * copies > 1
     is_one = (c["zero_stage"] >= 2) & (c["pipeline_parallel"] > 1) & (1 in stages)
     return np.asarray((shared & ~is_one) | (c["zero_stage"] == min(stages)))
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from simkernel import plugins
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import Columns
 from simkernel.placement import Degrees
 
 RECOMPUTE = ("none", "selective", "full")
 """Activation recomputation; a recompute axis stores the index."""
+
+PLAIN_SCHEDULE = "one_forward_one_backward"
+"""The schedule of a plan that names none."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,28 @@ class TrainingPlans(Columns):
         """Micro-batches of one replica in one step."""
         return self.global_batch_sequences // (self.data_parallel * self.micro_batch_sequences)
 
+    @cached_property
+    def stages_held(self) -> Codes:
+        """Stages that one device serves: 1, or 2 from either end of the pipeline."""
+        return plugins.constants("schedules", "STAGES_HELD", self.schedule_code)
+
+    @cached_property
+    def stage_copies(self) -> Codes:
+        """Devices along a pipeline that serve the same stage."""
+        return plugins.constants("schedules", "STAGE_COPIES", self.schedule_code)
+
+    @cached_property
+    def has_folds(self) -> bool:
+        """In some plan a device serves two stages."""
+        return bool(np.any(self.stages_held > 1))
+
+    @property
+    def model_stages(self) -> Codes:
+        """Stages that the model is cut into, virtual ones apart."""
+        if not self.has_folds:
+            return self.pipeline_parallel
+        return self.pipeline_parallel * self.stages_held // self.stage_copies
+
     @property
     def is_gradient_cut(self) -> Masks:
         """Gradients are reduced and sharded after every micro-batch: ZeRO-2 and 3 in one stage.
@@ -89,7 +116,7 @@ def plan_of(**decisions: float) -> TrainingPlans:
         "power_cap_frac": 1.0,
         "zero_stage": 1,
         "recompute_code": 0,
-        "schedule_code": 0,
+        "schedule_code": plugins.code("schedules", PLAIN_SCHEDULE),
         "precision_code": 0,
         "placement_code": 0,
         "collective_code": 0,

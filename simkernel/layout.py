@@ -13,7 +13,7 @@ import numpy as np
 
 from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Column, Floats
-from simkernel.exchange import all_sends, boundary_send, collective
+from simkernel.exchange import all_sends, boundary_send, collective, mirrored
 from simkernel.hardware import Chips
 from simkernel.memory import (
     UPDATE_BYTES,
@@ -36,26 +36,30 @@ from simkernel.passes import Pass, computed
 from simkernel.placement import place
 from simkernel.roofline import stream_work
 from simkernel.share import WIDE_BYTES, Share, share_of
-from simkernel.stages import STAGES, draft_counts, stage_layers, with_drafts
+from simkernel.stages import STAGES, by_device, draft_counts, stage_layers, with_drafts
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
 
 LAYOUT_FREE = ("global_batch_sequences", "zero_stage", "schedule_code", "power_cap_frac")
-"""Decisions of a plan that its layout does not depend on."""
+"""Decisions of a plan that its layout does not depend on, but for the stages a device holds."""
 
 
 @dataclass(frozen=True)
 class StageWork:
-    """One micro-batch on one stage; `terms` are elapsed seconds by what they are for."""
+    """One micro-batch on one stage; `terms` are elapsed seconds by what they are for.
+
+    `exchange` is what experts exchange in the forward pass, and again in the backward pass.
+    """
 
     forward: Pass
     backward: Pass
+    exchange: Pass
     terms: dict[str, Floats]
 
 
 @dataclass(frozen=True)
 class StageSync:
-    """Data-parallel collectives over the whole weights of one stage.
+    """Data-parallel collectives over the whole weights of one device.
 
     `gather` of bf16 weights, `scatter` and `reduce` of gradients (reduce-scatter,
     all-reduce). `update_dense`, `update_expert`: optimiser over unsharded parameters.
@@ -68,11 +72,13 @@ class StageSync:
 
 @dataclass(frozen=True)
 class Layout:
-    """One layout per row: work, traffic and memory of the first, an inner and the last stage.
+    """One layout per row: work and memory of the first, an inner and the last stage.
 
-    `mean_work` and `mean_sync` are averages over all stages, the sends of a micro-batch included,
-    while `send` is one send on the critical path; `dense_ranks`, `expert_ranks` are the sizes of
-    the data-parallel groups; `update` is the optimiser's pass over one parameter it owns.
+    `sync`, `parameters` and `stage_layer_counts` are of the device that serves the stage, and its
+    mirror where it holds two. `mean_work` and `mean_sync` are averages over all devices, the sends
+    of a micro-batch included, while `send` is one send on the critical path; `dense_ranks` and
+    `expert_ranks` are the devices that share optimiser state; `update` is the optimiser's pass
+    over one parameter it owns.
     """
 
     work: tuple[StageWork, ...]
@@ -103,32 +109,37 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
     wires = network(chips, plans.supernode_devices, plans.oversubscription)
     share = share_of(job, chips, plans, placement, wires)
+    held, copies = plans.stages_held, plans.stage_copies
     layers = stage_layers(
-        model, plans.pipeline_parallel, plans.virtual_stages, has_drafts=job.has_draft_layers
+        model, plans.model_stages, plans.virtual_stages, has_drafts=job.has_draft_layers
     )
-    is_single = plans.pipeline_parallel == 1
+    is_single = plans.model_stages == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
+    parameters = StageParameters(
+        by_device(parameters.dense, held), by_device(parameters.expert, held)
+    )
     one_parameter = np.full(len(plans), UPDATE_BYTES)
     parts = _parts(share, job, model)
     drafts = draft_counts(model, has_drafts=job.has_draft_layers)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
     *sync, mean_sync = _syncs(
         share,
-        np.concatenate([parameters.dense.T, mean[0][None, :]]),
-        np.concatenate([parameters.expert.T, mean[1][None, :]]),
+        copies,
+        np.concatenate([parameters.dense.T, mean[0][None, :] * copies]),
+        np.concatenate([parameters.expert.T, mean[1][None, :] * copies]),
     )
     return Layout(
         work=_works(parts, share, model, is_single, with_drafts(layers, is_single, drafts)),
         sync=tuple(sync),
         mean_work=_mean_work(parts, layer_counts(model) + drafts, plans.pipeline_parallel)
-        + all_sends(share, model, plans.virtual_stages),
+        + all_sends(share, model, plans.virtual_stages * held // copies, held // copies - 1),
         mean_sync=mean_sync,
         send=boundary_send(share, model).times(1.0 - is_single),
         parameters=parameters,
         memory=stage_memory(share, is_single, model, layers, drafts),
-        stage_layer_counts=layers.sum(-1),
-        dense_ranks=placement.dense_sync.size,
-        expert_ranks=placement.expert_data.size,
+        stage_layer_counts=by_device(layers.sum(-1), held),
+        dense_ranks=placement.dense_sync.size * copies,
+        expert_ranks=placement.expert_data.size * copies,
         update=computed(stream_work(share.stream, one_parameter)),
         used_per_domain=placement.used_per_domain,
         expert_inside=placement.expert.inside,
@@ -196,13 +207,13 @@ def _hosted(work: StageWork, host_s: Floats) -> StageWork:
         wait_s = np.maximum(launches_s - done.floor_s, 0.0)
         passes.append(done + Pass(host_s=launches_s, floor_s=wait_s))
         waits = waits + wait_s
-    return StageWork(passes[0], passes[1], {**work.terms, "host": waits})
+    return StageWork(passes[0], passes[1], work.exchange, {**work.terms, "host": waits})
 
 
 def _stage(parts: _Parts, counts: Floats, has_embed: Floats, has_head: Floats) -> StageWork:
     """Layers of a stage times their passes, with the embedding and the head where they sit."""
     embed = parts.embed.times(has_embed)
-    total_f = embed + parts.head[0].times(has_head)
+    total_f, exchange = embed + parts.head[0].times(has_head), Pass()
     total_b = embed + parts.head[1].times(has_head)
     terms: dict[str, Floats] = {
         "embedding_and_head": np.asarray(total_f.floor_s + total_b.floor_s)
@@ -211,10 +222,11 @@ def _stage(parts: _Parts, counts: Floats, has_embed: Floats, has_head: Floats) -
         count = counts[:, i]
         total_f = total_f + sum_f.times(count)
         total_b = total_b + sum_b.times(count)
+        exchange = exchange + parts.layers[i][0].get("expert_parallel", Pass()).times(count)
         for named in parts.layers[i]:
             for name, part in named.items():
                 terms[name] = terms.get(name, 0.0) + part.floor_s * count
-    return StageWork(total_f, total_b, terms)
+    return StageWork(total_f, total_b, exchange, terms)
 
 
 def _mean_work(parts: _Parts, counts: Floats, stages: Codes) -> Pass:
@@ -245,10 +257,11 @@ def _mean_parameters(
     return mean(held.dense), mean(held.expert)
 
 
-def _syncs(share: Share, dense: Floats, expert: Floats) -> list[StageSync]:
-    """Collectives of some stages, whose parameters are (stages, n) on one device.
+def _syncs(share: Share, copies: Codes, dense: Floats, expert: Floats) -> list[StageSync]:
+    """Collectives of some devices that hold so many parameters, (devices, n).
 
-    Experts are synchronised over their copies, the rest over data and context.
+    Experts are synchronised over their copies, the rest over data and context, and both with the
+    device that serves the same stages from the other end.
     """
     gather, scatter, reduce = Pass(), Pass(), Pass()
     for group, held in (
@@ -259,4 +272,8 @@ def _syncs(share: Share, dense: Floats, expert: Floats) -> list[StageSync]:
         gradients = held * share.reduced_bytes
         scatter = scatter + collective(share, "reduce_scatter", group, gradients)
         reduce = reduce + collective(share, "all_reduce", group, gradients)
+        if np.any(copies > 1):
+            to_mirror = mirrored(share, copies, gradients / group.size)
+            gather = gather + mirrored(share, copies, held * WIDE_BYTES / group.size)
+            scatter, reduce = scatter + to_mirror, reduce + to_mirror.times(2.0)
     return [StageSync(gather.at(i), scatter.at(i), reduce.at(i)) for i in range(len(dense))]

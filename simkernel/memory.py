@@ -49,7 +49,10 @@ class StageParameters:
 
 @dataclass(frozen=True)
 class StageMemory:
-    """What one micro-batch keeps: (n, 3) activations and logits; (n,) the layer run again."""
+    """What one micro-batch keeps: (n, 3) activations of a stage, logits of a device; (n,) again.
+
+    `again` is the layer that is run again.
+    """
 
     per_micro_batch: Floats
     logits: Floats
@@ -149,7 +152,7 @@ def resident_ledger(
         "gradients": _state(parameters, ranks, GRADIENT_BYTES, plans.is_gradient_cut),
         "optimiser": _state(parameters, ranks, OPTIMISER_BYTES, zero >= 1),
         "gathered_weights": _gathered(parameters, plans.is_weight_cut, layer_counts),
-        "activations": memory.per_micro_batch * _in_flight(plans) + memory.again[:, None],
+        "activations": _kept(plans, memory) + memory.again[:, None],
         "logits": memory.logits,
     }
     moving = terms["activations"] + terms["gathered_weights"] + terms["logits"]
@@ -244,10 +247,24 @@ def _one_layer_again(share: Share, model: Model) -> Floats:
     return np.where(is_full, largest, 0.0)
 
 
-def _in_flight(plans: TrainingPlans) -> Floats:
-    """(n, 3) micro-batches each stage keeps, from the file of the candidate's schedule."""
+def _kept(plans: TrainingPlans, memory: StageMemory) -> Floats:
+    """(n, 3) activations of the first, an inner and the last device at their peaks.
+
+    The second stage stands for the inner ones: of all it keeps the most. A device that serves
+    its mirror too keeps what that one does.
+    """
+    last = plans.model_stages - 1
+    at = (last * 0, np.minimum(1, last), last)
+    kept = memory.per_micro_batch * _in_flight(plans, at)
+    if not plans.has_folds:
+        return kept
+    mirror = memory.per_micro_batch[:, ::-1] * _in_flight(plans, tuple(last - i for i in at))
+    return kept + np.where(plans.stages_held[:, None] > 1, mirror, 0.0)
+
+
+def _in_flight(plans: TrainingPlans, at: tuple[Codes, ...]) -> Floats:
+    """(n, 3) micro-batches that three stages keep, from the file of the candidate's schedule."""
     stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
-    at = (stages * 0, np.minimum(1, stages - 1), stages - 1)
     out = np.zeros((len(stages), len(STAGES)))
     for schedule, is_this in plugins.present("schedules", plans.schedule_code):
         kept = [schedule.in_flight(i, stages, chunks, count) for i in at]

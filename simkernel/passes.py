@@ -51,6 +51,10 @@ class Pass:
         """The same pass `count` times in a row."""
         return Pass(*[a if _is_zero(a) else a * count for a in _values(self)])
 
+    def without(self, part: Pass) -> Pass:
+        """What is left where a part of it is looked at apart."""
+        return self + part.times(-1.0)
+
     def at(self, row: int) -> Pass:
         """One of several passes that stand side by side as (several, n)."""
         return Pass(*[a[row] if isinstance(a, np.ndarray) else a for a in _values(self)])

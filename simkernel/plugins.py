@@ -44,6 +44,16 @@ def code(folder: str, name: str) -> int:
     return names(folder).index(name)
 
 
+@cache
+def _constants(folder: str, constant: str) -> Codes:
+    return np.array([getattr(find(folder, name), constant) for name in names(folder)])
+
+
+def constants(folder: str, constant: str, codes: Codes) -> Codes:
+    """A constant of the module of every code; (n,)."""
+    return _constants(folder, constant)[codes]
+
+
 def present(folder: str, codes: Codes) -> Iterator[tuple[ModuleType, Masks]]:
     """The modules that a column of codes names, each with the mask of its rows."""
     for i in np.flatnonzero(np.bincount(codes)):

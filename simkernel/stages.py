@@ -38,6 +38,20 @@ def stage_layers(
     return np.array(mixes)[inverse.reshape(-1)]
 
 
+def by_device(values: Floats, held: Codes) -> Floats:
+    """Sums over the stages of the first, an inner and the last device; (n, 3, ...).
+
+    Parameters
+    ----------
+    values : (n, 3, ...) of the first, an inner and the last stage
+    held : (n,) stages of one device; 2 are the i-th from either end
+    """
+    if np.all(held == 1):
+        return values
+    is_both = (held == 2).reshape(-1, *[1] * (values.ndim - 1))
+    return np.where(is_both, values + values[:, ::-1], values)
+
+
 def draft_counts(model: Model, *, has_drafts: bool) -> Floats:
     """Multi-token prediction layers of each kind that are trained too; (kinds,)."""
     codes = model.draft_codes if has_drafts else ()

@@ -6,21 +6,25 @@ batch. Many candidates differ only in batch, schedule or power cap: they share t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Floats
-from simkernel.layout import Layout, StageSync, StageWork
+from simkernel.columns import Codes, Column, Floats
+from simkernel.layout import Layout, StageSync
 from simkernel.memory import StageMemory, StageParameters
 from simkernel.passes import Pass, combine, overlapped
 from simkernel.stack import Stack
 from simkernel.stage_times import PassTimes, StageTimes
-from simkernel.stages import STAGES
+from simkernel.stages import STAGES, by_device
 
 BATCH_FREE = ("global_batch_sequences", "schedule_code", "power_cap_frac")
-"""Decisions of a plan that its turns do not depend on."""
+"""Decisions of a plan that its turns do not depend on, but for the stages a device holds."""
+
+HIDEABLE = ("expert_parallel", "pipeline_send")
+"""Terms of a turn that run beside another micro-batch where a schedule pairs passes."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,9 @@ class Turns:
     Parameters
     ----------
     times : passes of one turn on the first, an inner and the last stage
-    each_s : terms of a turn on the slowest stage
+    each_s : terms of a turn on the slowest device
     once_s : terms of a step that come once, whatever its batch
-    each, once : work of a device per turn and per step, averaged over the stages
+    each, once : work of a device per turn and per step, averaged over the devices
     """
 
     times: StageTimes
@@ -69,12 +73,19 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     stack : of all of them, or of the same rows
     """
     turns = [_turn(plans, layout, stack, i) for i in range(len(STAGES))]
-    compared = np.stack([turn.times.turn_s for turn in turns], axis=-1)
-    compared[:, 1] *= plans.pipeline_parallel > 2
+
+    def on_devices(values: Sequence[Floats]) -> Floats:
+        by_stage = np.stack([v + np.zeros(len(plans)) for v in values], axis=-1)
+        if not plans.has_folds:
+            return by_stage
+        return by_device(by_stage, plans.stages_held) / plans.stage_copies[:, None]
+
+    compared = on_devices([turn.times.turn_s for turn in turns])
+    compared[:, 1] *= plans.model_stages > 2
     slowest, rows = np.argmax(compared, axis=1), np.arange(len(plans))
 
-    def on_slowest(values: list[Floats]) -> Floats:
-        return np.stack([v + np.zeros(len(plans)) for v in values], axis=-1)[rows, slowest]
+    def on_slowest(values: Sequence[Floats]) -> Floats:
+        return on_devices(values)[rows, slowest]
 
     names = layout.work[0].terms
     each_s = {name: on_slowest([work.terms[name] for work in layout.work]) for name in names}
@@ -138,21 +149,52 @@ def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
     sync_s = beside_s[0] + beside_s[1]
     alone_s = work.forward.floor_s + work.backward.floor_s
     weight_s = work.backward.weight_s + np.zeros(len(plans))
-    times = PassTimes(elapsed[0], elapsed[1], weight_s)
+    pair_s = _pair_s(plans, layout, stack, i)
+    times = PassTimes(elapsed[0], elapsed[1], weight_s, pair_s)
     return Turn(times, times.turn_s - sync_s - alone_s, sync_s)
 
 
+def _pair_s(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Column:
+    """A forward pass on a stage beside a backward pass of another micro-batch on its mirror.
+
+    What experts exchange, and the sends to the next stages, run beside the work of the other
+    pass; never shorter than either pass with its own exchange.
+
+    References
+    ----------
+    DeepSeek-V3 report, section 3.2.1, figure 4.
+    """
+    if not plans.has_folds:
+        return 0.0
+    here, mirror = layout.work[i], layout.work[-1 - i]
+    moved = here.exchange + mirror.exchange
+    done = (here.forward + mirror.backward).without(moved)
+    moved = moved + layout.send.times(2.0)
+    alone_s = np.asarray(done.floor_s + moved.floor_s)
+    each_s = np.maximum(here.forward.floor_s, mirror.backward.floor_s) + layout.send.floor_s
+    return np.minimum(np.maximum(overlapped(done, moved, stack), each_s), alone_s)
+
+
 def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
-    """Once-per-step synchronisation of the stage that waits longest for it."""
+    """Once-per-step synchronisation of the device that waits longest for it."""
     exposed = [
-        _exposed(plans, stack, layout.work[i], layout.sync[i], layout.stage_layer_counts[:, i])
-        for i in range(len(STAGES))
+        _exposed(plans, stack, _device_passes(plans, layout, i), layout.sync[i], layers)
+        for i, layers in enumerate(layout.stage_layer_counts.T)
     ]
     return np.max(np.stack(exposed, axis=-1), axis=-1)
 
 
+def _device_passes(plans: TrainingPlans, layout: Layout, i: int) -> tuple[Pass, Pass]:
+    """Forward and backward of one micro-batch on a device: both its stages where it holds two."""
+    work, mirror = layout.work[i], layout.work[-1 - i]
+    if not plans.has_folds:
+        return work.forward, work.backward
+    more = plans.stages_held - 1.0
+    return work.forward + mirror.forward.times(more), work.backward + mirror.backward.times(more)
+
+
 def _exposed(
-    plans: TrainingPlans, stack: Stack, work: StageWork, sync: StageSync, layers: Floats
+    plans: TrainingPlans, stack: Stack, passes: tuple[Pass, Pass], sync: StageSync, layers: Floats
 ) -> Floats:
     """Seconds by which once-per-step gathers and reductions outlast the passes beside them.
 
@@ -162,9 +204,9 @@ def _exposed(
     each_gather, each_reduce = _zero_masks(plans)
     gather = _gather(plans, sync).times(1.0 - each_gather)
     reduce = _reduce(plans, sync).times(1.0 - each_reduce)
-    alone_s = work.forward.floor_s + work.backward.floor_s
-    out = overlapped(work.forward, gather, stack) + overlapped(work.backward, reduce, stack)
-    out = out - alone_s
+    forward, backward = passes
+    out = overlapped(forward, gather, stack) + overlapped(backward, reduce, stack)
+    out = out - (forward.floor_s + backward.floor_s)
     tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
     return np.maximum(out, tail)
 

@@ -7,7 +7,7 @@ holds and which algorithm is taken are not in question here, only who sends how 
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -50,7 +50,7 @@ pipeline_parallel = [1, 2, 4]
 context_parallel = [1, 2]
 expert_parallel = [1, 2, 4, 8, 16]
 expert_tensor_parallel = [1, 2]
-schedule = ["one_forward_one_backward", "interleaved"]
+schedule = ["one_forward_one_backward", "interleaved", "dual_pipe", "dual_pipe_v"]
 virtual_stages = [1, 2]
 micro_batch_sequences = [1, 2]
 global_batch_sequences = [128, 256]
@@ -201,12 +201,24 @@ class Meter:
 
 def stage_layers(plan, shape):
     """Kinds of the layers of every stage."""
-    stages = [[] for _ in range(plan.pp)]
+    stages = [[] for _ in range(plan.stages)]
     at = 0
-    for i, size in enumerate(chunk_sizes(LAYERS, plan.pp * plan.vp, head_layers(shape))):
-        stages[i % plan.pp] += [shape.kinds[code] for code in shape.layer_codes[at : at + size]]
+    for i, size in enumerate(chunk_sizes(LAYERS, plan.stages * plan.vp, head_layers(shape))):
+        kinds = [shape.kinds[code] for code in shape.layer_codes[at : at + size]]
+        stages[i % plan.stages] += kinds
         at += size
     return stages
+
+
+def on_device(plan, by_stage, i):
+    """Of the stage of a device, and of the i-th from the other end where it serves two."""
+    return by_stage[i] + by_stage[-1 - i] if plan.held > 1 else by_stage[i]
+
+
+def walk(plan):
+    """Devices that a micro-batch meets, first to last."""
+    down = [*range(plan.pp)]
+    return down + down[::-1] if plan.stages > plan.pp else down * plan.vp
 
 
 def sent_by_ranks(plan, order, shape):
@@ -217,7 +229,11 @@ def sent_by_ranks(plan, order, shape):
 
     def per_layer(each):
         """Payload of a group: `each(kind)` bytes over the layers of its stage, all step long."""
-        return lambda group: plan.count * sum(each(k) for k in stages[stage_of[group[0]]])
+        return lambda group: (
+            plan.count
+            / plan.copies
+            * sum(each(k) for k in on_device(plan, stages, stage_of[group[0]]))
+        )
 
     tokens = plan.mbs * TOKENS / plan.cp
     tensor = ranks.groups("tp")
@@ -232,10 +248,10 @@ def sent_by_ranks(plan, order, shape):
     expert_bytes(plan, ranks, meter, per_layer, tokens / plan.tp)
     sync_bytes(plan, ranks, meter, stages, stage_of)
     for line in ranks.groups("pp"):
-        for boundary in range(plan.pp * plan.vp - 1):
-            here, there = line[boundary % plan.pp], line[(boundary + 1) % plan.pp]
+        met = [line[i] for i in walk(plan)]
+        for here, there in pairwise(met):
             for source, target in ((here, there), (there, here)):
-                if plan.pp > 1:
+                if here != there:
                     meter.send(source, target, plan.count * wide / plan.tp)
     return meter.bytes
 
@@ -282,8 +298,20 @@ def sync_bytes(plan, ranks, meter, stages, stage_of):
             (reduction, reduces * FP32_BYTES),
         ):
             meter.collective(
-                operation, groups, lambda group, h=held, e=each: e * h[stage_of[group[0]]]
+                operation,
+                groups,
+                lambda group, h=held, e=each: e * on_device(plan, h, stage_of[group[0]]),
             )
+        mirror_bytes(plan, ranks, meter, held, len(groups[0]))
+
+
+def mirror_bytes(plan, ranks, meter, held, replicas):
+    """Shards of gradients and weights between the two devices that hold the same stages."""
+    widths = (FP32_BYTES, FP32_BYTES if plan.zero == 0 else BF16_BYTES)
+    for line in ranks.groups("pp") if plan.copies > 1 else []:
+        for i, (source, target) in enumerate(zip(line, line[::-1], strict=True)):
+            shard = on_device(plan, held, i) / replicas
+            meter.send(source, target, shard / 2 * sum(widths))
 
 
 def dense_parameters(plan, kind):
@@ -332,6 +360,9 @@ def plan_at(plans, step, i):
         dp=int(plans.data_parallel[i]),
         pp=int(plans.pipeline_parallel[i]),
         vp=int(plans.virtual_stages[i]),
+        held=int(plans.stages_held[i]),
+        copies=int(plans.stage_copies[i]),
+        stages=int(plans.model_stages[i]),
         ep=int(plans.expert_parallel[i]),
         etp=int(plans.expert_tensor_parallel[i]),
         mbs=int(plans.micro_batch_sequences[i]),

@@ -21,7 +21,14 @@ MOE = ModelCounts(61, (128,), (0,), (2048, 18432), 256, (2048,), 4096)
 GQA = ModelCounts(80, (64,), (8,), (28672,), 0, (), 8192)
 CHIP = ChipSizes((4, 8, 16), 4, ("bf16",))
 LEVELS = {
-    "schedule": ("one_forward_one_backward", "gpipe", "interleaved", "zero_bubble"),
+    "schedule": (
+        "one_forward_one_backward",
+        "gpipe",
+        "interleaved",
+        "zero_bubble",
+        "dual_pipe",
+        "dual_pipe_v",
+    ),  # fmt: skip
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
     "zero_stage": (0, 1, 3),
     "precision": ("bf16", "fp8"),
@@ -128,6 +135,49 @@ def broken(model, **values):
             GQA,
             {"pipeline_parallel": 4, "schedule": 3, "virtual_stages": 5},
             {"virtual_stages_need_interleaving"},
+        ),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 128}, set()),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 112},
+            {"micro_batches_do_not_fill_pipeline"},
+        ),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 144},
+            {"micro_batches_do_not_fill_pipeline"},
+        ),
+        (
+            GQA,
+            {"devices": 48, "pipeline_parallel": 3, "schedule": 4}
+            | {"global_batch_sequences": 160},
+            {"schedule_needs_even_stages"},
+        ),
+        (
+            GQA,
+            {"devices": 48, "pipeline_parallel": 3, "schedule": 5}
+            | {"global_batch_sequences": 144},
+            set(),
+        ),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 5, "virtual_stages": 2},
+            {"virtual_stages_need_interleaving"},
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 32, "schedule": 5},
+            {"virtual_stages_exceed_layers"},
+        ),
+        (
+            GQA,
+            {"devices": 4, "pipeline_parallel": 4, "schedule": 4, "supernode_devices": 4},
+            set(),
+        ),
+        (
+            GQA,
+            {"devices": 4, "pipeline_parallel": 4, "schedule": 5, "supernode_devices": 4},
+            {"zero_stage_repeats"},
         ),
         (GQA, {"global_batch_sequences": 100}, {"batch_does_not_divide"}),
         (GQA, {"schedule": 1}, {"schedule_repeats"}),
