@@ -6,20 +6,22 @@ recompute, then the largest micro-batch up to 16,384 tokens (one sequence with a
 tensor parallelism of 4 or more). What follows was added after scores had been seen: a pipeline
 whose virtual stages are not stated is interleaved, with chunks of at least two layers, if its
 micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
-default schedule); a stated selective recompute that needs twice the memory of the chip is full.
+default schedule), and a row whose column `schedule`, or whose notes, name a schedule ran it if its
+micro-batches allow; a stated selective recompute that needs twice the memory of the chip is full.
 Every other degree left blank is 1. The scale-up domain is the smallest on offer that holds the
 job, else the largest.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from planner.truth_rows import TruthRow
 from simkernel import plugins
-from simkernel.candidates import RECOMPUTE
+from simkernel.candidates import PLAIN_SCHEDULE, RECOMPUTE
 from simkernel.errors import MissingFact
 from simkernel.hardware import PRECISIONS
 from simkernel.models import Model
@@ -37,6 +39,13 @@ ours, had a policy of its own that keeps less: it is taken as full."""
 
 FEWEST_CHUNK_LAYERS = 2
 """Published interleaved runs keep one to five layers in a chunk (Megatron-LM, NeMo recipes)."""
+
+NAMED_SCHEDULES = (
+    ("dual_pipe_v", re.compile(r"dual[ _-]?pipe[ _-]?v", re.IGNORECASE)),
+    ("dual_pipe", re.compile(r"dual[ _-]?pipe", re.IGNORECASE)),
+    ("zero_bubble", re.compile(r"zero[ _-]?bubble|\bZB-?H1\b", re.IGNORECASE)),
+)
+"""How sources spell the schedules that have no virtual stages; the first that fits is meant."""
 
 Decisions = dict[str, float]
 
@@ -65,7 +74,7 @@ def plans_of_row(row: TruthRow, model: Model, domain_options: Sequence[int]) -> 
     stated = _stated(row, domain_options)
     plans = [
         _decisions(
-            stated, tensor, zero, recompute, micro, _chunks(row, model, stated, tensor, micro)
+            stated, tensor, zero, recompute, micro, _schedule(row, model, stated, tensor, micro)
         )
         for tensor, zero, recompute in product(
             _tensor(row, model, stated), _zero(row), _recompute(row)
@@ -141,22 +150,40 @@ def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
     yield from (n for n in options if own % n == 0)
 
 
-def _chunks(row: TruthRow, model: Model, stated: Stated, tensor: int, micro: int) -> int:
-    """Virtual stages: as stated, else as many as leave two layers a chunk."""
+def _schedule(
+    row: TruthRow, model: Model, stated: Stated, tensor: int, micro: int
+) -> tuple[str, int]:
+    """Schedule and virtual stages: as stated, else as many as leave two layers a chunk."""
     given = 1 if row.text("zero_stage") == "3" else row.count("vpp")
-    if stated.pipeline == 1 or given is not None:
-        return given or 1 if stated.pipeline > 1 else 1
-    data = stated.devices // (tensor * stated.pipeline * stated.context)
-    if stated.batch // (data * micro) % stated.pipeline:
-        return 1
-    return max(model.layers // (stated.pipeline * FEWEST_CHUNK_LAYERS), 1)
+    stages = stated.pipeline
+    if stages == 1:
+        return PLAIN_SCHEDULE, 1
+    count = stated.batch // (stated.devices // (tensor * stages * stated.context) * micro)
+    named = _named_schedule(row)
+    if named and _can_run(named, stages, count):
+        return named, 1
+    if given is None and count % stages == 0:
+        given = model.layers // (stages * FEWEST_CHUNK_LAYERS)
+    chunks = max(given or 1, 1)
+    return ("interleaved" if chunks > 1 else PLAIN_SCHEDULE), chunks
+
+
+def _named_schedule(row: TruthRow) -> str:
+    """The schedule that a row names; "" where it names none of ours."""
+    text = row.text("schedule") or row.text("notes")
+    return next((name for name, spelled in NAMED_SCHEDULES if spelled.search(text)), "")
+
+
+def _can_run(schedule: str, stages: int, micro_batches: int) -> bool:
+    module = plugins.find("schedules", schedule)
+    return stages % module.STAGE_MULTIPLE == 0 and bool(module.fills(stages, micro_batches))
 
 
 def _decisions(
-    stated: Stated, tensor: int, zero: int, recompute: str, micro: int, chunks: int
+    stated: Stated, tensor: int, zero: int, recompute: str, micro: int, schedule: tuple[str, int]
 ) -> Decisions:
     """One plan in the columns of simkernel.candidates.TrainingPlans."""
-    schedule = "interleaved" if chunks > 1 else "one_forward_one_backward"
+    name, chunks = schedule
     return {
         "devices": stated.devices,
         "supernode_devices": stated.domain,
@@ -169,7 +196,7 @@ def _decisions(
         "global_batch_sequences": stated.batch,
         "zero_stage": zero,
         "recompute_code": RECOMPUTE.index(recompute),
-        "schedule_code": plugins.code("schedules", schedule),
+        "schedule_code": plugins.code("schedules", name),
         "precision_code": stated.precision_code,
         "collective_code": len(plugins.names("collectives")),
     }
