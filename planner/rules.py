@@ -233,6 +233,18 @@ def _schedule_rules() -> tuple[Rule, ...]:
             "only an interleaved pipeline has virtual stages, and it needs several",
         ),
         Rule(
+            "schedule_needs_expert_parallel",
+            ("expert_parallel", "schedule"),
+            lambda c, x: (c["expert_parallel"] > 1) | ~_of_schedule("NEEDS_EXPERT_PARALLEL", c, x),
+            "there is no exchange of experts to run beside other work (combined 1f1b)",
+        ),
+        Rule(
+            "schedule_forbids_full_recompute",
+            ("schedule", "recompute"),
+            _recompute_fits,
+            "passes that run beside each other cannot run whole layers again (combined 1f1b)",
+        ),
+        Rule(
             "schedule_needs_even_stages",
             ("pipeline_parallel", "schedule"),
             lambda c, x: c["pipeline_parallel"] % _of_schedule("STAGE_MULTIPLE", c, x) == 0,
@@ -415,6 +427,11 @@ def _virtual_stages_fit(c: Columns, x: Context) -> Mask:
     several = (c["virtual_stages"] > 1) & (c["pipeline_parallel"] > 1)
     is_chunked = _of_schedule("IS_CHUNKED", c, x)
     return np.asarray(np.where(is_chunked, several, c["virtual_stages"] == 1))
+
+
+def _recompute_fits(c: Columns, x: Context) -> Mask:
+    is_full = np.array([name == "full" for name in x.levels["recompute"]])[c["recompute"]]
+    return np.asarray(~is_full | _of_schedule("RUNS_FULL_RECOMPUTE", c, x))
 
 
 def _pipeline_filled(c: Columns, x: Context) -> Mask:

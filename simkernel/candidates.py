@@ -72,6 +72,16 @@ class TrainingPlans(Columns):
         """In some plan a device serves two stages."""
         return bool(np.any(self.stages_held > 1))
 
+    @cached_property
+    def runs_pairs(self) -> Masks:
+        """Forward and backward passes run beside each other."""
+        return plugins.constants("schedules", "RUNS_PAIRS", self.schedule_code)
+
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Some plan runs pairs."""
+        return bool(np.any(self.runs_pairs))
+
     @property
     def model_stages(self) -> Codes:
         """Stages that the model is cut into, virtual ones apart."""

@@ -6,7 +6,7 @@ waits, and that of the weights, for which nobody does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -24,8 +24,8 @@ class PassTimes:
     ----------
     forward_s, backward_s : passes alone, recomputation and the send to the next stage included
     weight_s : of `backward_s`, gradients of weights
-    pair_s : forward beside the backward pass of another micro-batch on the mirrored stage; 0
-        where no schedule at hand runs pairs
+    pair_s : forward beside the backward pass of another micro-batch, of the mirrored stage where
+        a device serves both; 0 where no schedule at hand runs pairs
     """
 
     forward_s: Floats
@@ -81,3 +81,19 @@ def once_through(first_s: Floats, inner_s: Floats, last_s: Floats, stages: Codes
     """
     several = first_s + last_s + np.maximum(stages - 2, 0) * inner_s
     return np.where(stages > 1, several, first_s)
+
+
+def slowest_of(times: StageTimes, stages: Codes) -> PassTimes:
+    """The passes of the stage with the longest turn; the first of equals.
+
+    Parameters
+    ----------
+    times : of the first, an inner and the last stage
+    stages : (n,)
+    """
+    names, found = [f.name for f in fields(PassTimes)], times.first
+    for other, is_there in ((times.inner, stages > 2), (times.last, stages > 1)):
+        is_slower = is_there & (other.turn_s > found.turn_s)
+        pairs = ((getattr(other, name), getattr(found, name)) for name in names)
+        found = PassTimes(*(np.where(is_slower, a, b) for a, b in pairs))
+    return found

@@ -126,8 +126,8 @@ def _distinct(
     names = [n for n in TrainingPlans.__dataclass_fields__ if n not in free]
     columns = [getattr(plans, name) for name in names if name != "oversubscription"]
     columns.append(plans.oversubscription.view(np.int64))
-    if plans.has_folds:
-        columns.append(plans.stages_held * 2 + plans.stage_copies)
+    if plans.has_pairs:
+        columns.append(plans.stages_held * 4 + plans.stage_copies * 2 + plans.runs_pairs)
     if len(chips) > 1 or job.stack.is_by_row:
         columns.append(np.arange(len(plans)))
     return distinct(columns)
@@ -138,7 +138,7 @@ def _step_ledger(plans: TrainingPlans, turns: Turns, stack: Stack) -> Ledger:
     count = plans.micro_batches * 1.0
     bubble_s, hidden_s = _waited_and_hidden_s(plans, turns)
     terms = {name: value * count for name, value in turns.each_s.items()}
-    if plans.has_folds:
+    if plans.has_pairs:
         terms |= _less_hidden(terms, hidden_s)
     terms["bubble"] = bubble_s
     terms |= turns.once_s
@@ -170,6 +170,6 @@ def _waited_and_hidden_s(plans: TrainingPlans, turns: Turns) -> tuple[Floats, Co
     for schedule, is_this in plugins.present("schedules", plans.schedule_code):
         span = schedule.span(turns.times, stages, chunks, count)
         bubble_s = np.where(is_this, span.bubble_s, bubble_s)
-        if schedule.STAGES_HELD > 1:
+        if schedule.RUNS_PAIRS:
             hidden_s = np.where(is_this, span.hidden_s, hidden_s)
     return bubble_s, hidden_s

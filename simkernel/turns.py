@@ -7,13 +7,13 @@ batch. Many candidates differ only in batch, schedule or power cap: they share t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Column, Floats
-from simkernel.layout import Layout, StageSync
+from simkernel.columns import Codes, Floats
+from simkernel.layout import Layout, StageSync, StageWork
 from simkernel.memory import StageMemory, StageParameters
 from simkernel.passes import Pass, combine, overlapped
 from simkernel.stack import Stack
@@ -97,7 +97,8 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
         "optimiser": updated * layout.update.hbm_s,
     }
     each, once = _work(plans, layout, updated)
-    return Turns(StageTimes(*(turn.times for turn in turns)), each_s, once_s, each, once)
+    times = _with_pairs(plans, layout, stack, [turn.times for turn in turns])
+    return Turns(times, each_s, once_s, each, once)
 
 
 @dataclass(frozen=True)
@@ -149,30 +150,48 @@ def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
     sync_s = beside_s[0] + beside_s[1]
     alone_s = work.forward.floor_s + work.backward.floor_s
     weight_s = work.backward.weight_s + np.zeros(len(plans))
-    pair_s = _pair_s(plans, layout, stack, i)
-    times = PassTimes(elapsed[0], elapsed[1], weight_s, pair_s)
+    times = PassTimes(elapsed[0], elapsed[1], weight_s)
     return Turn(times, times.turn_s - sync_s - alone_s, sync_s)
 
 
-def _pair_s(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Column:
-    """A forward pass on a stage beside a backward pass of another micro-batch on its mirror.
+def _with_pairs(
+    plans: TrainingPlans, layout: Layout, stack: Stack, times: Sequence[PassTimes]
+) -> StageTimes:
+    """Passes of the three stages, and their pairs where a schedule runs any."""
+    if not plans.has_pairs:
+        return StageTimes(*times)
+    sends = layout.send.times(2.0 * plans.virtual_stages)
+    pairs = []
+    for i in range(len(STAGES)):
+        same_s = _pair_s(layout.work[i], layout.work[i], sends, stack, (times[i], times[i]))
+        mirror = (times[i], times[-1 - i])
+        both_s = _pair_s(layout.work[i], layout.work[-1 - i], sends, stack, mirror)
+        pairs.append(np.where(plans.stages_held > 1, both_s, same_s))
+    return StageTimes(*(replace(t, pair_s=s) for t, s in zip(times, pairs, strict=True)))
+
+
+def _pair_s(
+    here: StageWork,
+    there: StageWork,
+    sends: Pass,
+    stack: Stack,
+    alone: tuple[PassTimes, PassTimes],
+) -> Floats:
+    """A forward pass on a stage beside a backward pass of another micro-batch, there.
 
     What experts exchange, and the sends to the next stages, run beside the work of the other
-    pass; never shorter than either pass with its own exchange.
+    pass; never shorter than either pass alone, nor longer than one after the other.
 
     References
     ----------
     DeepSeek-V3 report, section 3.2.1, figure 4.
     """
-    if not plans.has_folds:
-        return 0.0
-    here, mirror = layout.work[i], layout.work[-1 - i]
-    moved = here.exchange + mirror.exchange
-    done = (here.forward + mirror.backward).without(moved)
-    moved = moved + layout.send.times(2.0)
-    alone_s = np.asarray(done.floor_s + moved.floor_s)
-    each_s = np.maximum(here.forward.floor_s, mirror.backward.floor_s) + layout.send.floor_s
-    return np.minimum(np.maximum(overlapped(done, moved, stack), each_s), alone_s)
+    moved = here.exchange + there.exchange
+    done = (here.forward + there.backward).without(moved)
+    both_s = overlapped(done, moved + sends, stack)
+    forward_s, backward_s = alone[0].forward_s, alone[1].backward_s
+    at_least_s = np.maximum(both_s, np.maximum(forward_s, backward_s))
+    return np.minimum(at_least_s, forward_s + backward_s)
 
 
 def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:

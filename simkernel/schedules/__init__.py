@@ -14,6 +14,9 @@ Every file exports
     STAGES_HELD: stages that one device serves: 1, or 2 for a stage and its mirror, the i-th from
         the other end
     STAGE_COPIES: devices that serve the same stage
+    RUNS_PAIRS: items of two are forward and backward passes whose exchange is overlapped
+    NEEDS_EXPERT_PARALLEL: it is refused where experts are not shared out
+    RUNS_FULL_RECOMPUTE: whole layers can be run again in it
 `stages` are devices along the pipeline, except where devices hold two stages and nobody a copy:
 there the model is cut into twice as many. A parametrised test plays `order` event by event and
 holds it to `span` and `in_flight`.

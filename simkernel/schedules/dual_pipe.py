@@ -15,6 +15,9 @@ IS_CHUNKED = False
 STAGE_MULTIPLE = 2
 STAGES_HELD = 2
 STAGE_COPIES = 2
+RUNS_PAIRS = True
+NEEDS_EXPERT_PARALLEL = False
+RUNS_FULL_RECOMPUTE = True
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

@@ -16,6 +16,9 @@ IS_CHUNKED = True
 STAGE_MULTIPLE = 1
 STAGES_HELD = 1
 STAGE_COPIES = 1
+RUNS_PAIRS = False
+NEEDS_EXPERT_PARALLEL = False
+RUNS_FULL_RECOMPUTE = True
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from simkernel.columns import Codes, Floats, Masks
-from simkernel.stage_times import Item, PassTimes, Span, StageTimes, once_through
+from simkernel.stage_times import Item, PassTimes, Span, StageTimes, once_through, slowest_of
 
 IS_CHUNKED = False
 STAGE_MULTIPLE = 1
 STAGES_HELD = 1
 STAGE_COPIES = 1
+RUNS_PAIRS = False
+NEEDS_EXPERT_PARALLEL = False
+RUNS_FULL_RECOMPUTE = True
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:
@@ -32,7 +35,7 @@ def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     ----------
     Qi et al. 2024, table 1 (T_F, T_B, T_W are F, B, W here).
     """
-    slowest = _slowest(times, stages)
+    slowest = slowest_of(times, stages)
     first_s, inner_s, last_s = map(_chain_s, (times.first, times.inner, times.last))
     fill_s = once_through(first_s, inner_s, last_s, stages)
     gap_s = np.minimum(np.minimum(slowest.forward_s, slowest.input_s), slowest.weight_s)
@@ -68,16 +71,3 @@ def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[Item
 def _chain_s(times: PassTimes) -> Floats:
     """What a micro-batch takes on a stage while others wait for it."""
     return times.forward_s + times.input_s
-
-
-def _slowest(times: StageTimes, stages: Codes) -> PassTimes:
-    """The passes of the stage with the longest turn."""
-    found = times.first
-    for other, is_there in ((times.inner, stages > 2), (times.last, stages > 1)):
-        is_slower = is_there & (other.turn_s > found.turn_s)
-        found = PassTimes(
-            np.where(is_slower, other.forward_s, found.forward_s),
-            np.where(is_slower, other.backward_s, found.backward_s),
-            np.where(is_slower, other.weight_s, found.weight_s),
-        )
-    return found

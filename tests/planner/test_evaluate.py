@@ -251,7 +251,8 @@ CHANGES = {
 
 NAMED = {
     "schedule": (
-        ("gpipe", "vp=1"), ("zero_bubble", "vp=1"), ("dual_pipe", "vp=1"), ("dual_pipe_v", "vp=1"),
+        ("combined_1f1b", "vp=2"), ("gpipe", "vp=1"), ("zero_bubble", "vp=1"),
+        ("dual_pipe", "vp=1"), ("dual_pipe_v", "vp=1"),
     ),
 }  # fmt: skip
 """Names of an axis that each differ from the plain one, with what goes with them."""

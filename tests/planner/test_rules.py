@@ -28,7 +28,9 @@ LEVELS = {
         "zero_bubble",
         "dual_pipe",
         "dual_pipe_v",
+        "combined_1f1b",
     ),  # fmt: skip
+    "recompute": ("none", "full"),
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
     "zero_stage": (0, 1, 3),
     "precision": ("bf16", "fp8"),
@@ -49,6 +51,7 @@ PLAIN = {
     "global_batch_sequences": 1024,
     "placement": 0,
     "zero_stage": 1,
+    "recompute": 0,
     "precision": 0,
 }
 
@@ -179,6 +182,23 @@ def broken(model, **values):
             {"devices": 4, "pipeline_parallel": 4, "schedule": 5, "supernode_devices": 4},
             {"zero_stage_repeats"},
         ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5, "expert_parallel": 8},
+            set(),
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5},
+            {"schedule_needs_expert_parallel"},
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5}
+            | {"recompute": 1, "expert_parallel": 8},
+            {"schedule_forbids_full_recompute"},
+        ),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "recompute": 1}, set()),
         (GQA, {"global_batch_sequences": 100}, {"batch_does_not_divide"}),
         (GQA, {"schedule": 1}, {"schedule_repeats"}),
         (GQA, {"placement": 1}, {"placement_repeats"}),

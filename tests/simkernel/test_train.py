@@ -47,7 +47,7 @@ def plans(draw, experts=False):
         zero_stage=draw(st.integers(0, 3)),
         recompute_code=draw(st.integers(0, 2)),
         schedule_code=SCHEDULES.index(schedule),
-        virtual_stages=2 if schedule == "interleaved" else 1,
+        virtual_stages=2 if plugins.find("schedules", schedule).IS_CHUNKED else 1,
         precision_code=draw(st.sampled_from([0, 2])),
         placement_code=order_code(draw(st.sampled_from(["tp-cp-dp-pp", "tp-cp-pp-dp"]))),
         collective_code=draw(st.integers(0, BEST)),
@@ -237,6 +237,7 @@ def piped(schedule, **changes):
         "expert_parallel": 64,
         "global_batch_sequences": 64 * 64,
         "schedule_code": SCHEDULES.index(schedule),
+        "virtual_stages": 2 if plugins.find("schedules", schedule).IS_CHUNKED else 1,
     }
     return plan_of(**{**decisions, **changes})
 
@@ -244,8 +245,11 @@ def piped(schedule, **changes):
 DEEP = replace(MOE, layer_codes=(0,) * 32)
 
 
-@pytest.mark.parametrize("schedule", ["dual_pipe", "dual_pipe_v"])
-def test_a_dual_pipe_hides_the_exchange_of_experts_and_what_it_hides_costs_processors(schedule):
+PAIRED = [name for name in SCHEDULES if plugins.find("schedules", name).RUNS_PAIRS]
+
+
+@pytest.mark.parametrize("schedule", PAIRED)
+def test_pairs_hide_the_exchange_of_experts_and_what_they_hide_costs_processors(schedule):
     """DeepSeek-V3 was 31% too slow: its exchange runs beside another micro-batch's products."""
     fast = chip(scaleout_bytes_per_s=np.array([400e9]))
 
@@ -292,8 +296,7 @@ def test_a_dual_pipe_holds_weights_twice_and_a_v_once():
 def test_layers_that_do_not_divide_are_all_run_by_every_schedule(schedule, layers):
     """A layer lost in an uneven cut would make the step shorter than its work."""
     uneven = replace(MOE, layer_codes=(0,) * layers)
-    chunks = 2 if plugins.find("schedules", schedule).IS_CHUNKED else 1
-    plan = piped(schedule, virtual_stages=chunks)
+    plan = piped(schedule)
     job = replace(JOB, has_draft_layers=True)
     step = training_step(job, replace(uneven, draft_codes=(0,)), chip(), plan, RESERVE)
     total = step.compute_frac[0] * step.time.total[0]
