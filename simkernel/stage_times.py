@@ -6,11 +6,12 @@ waits, and that of the weights, for which nobody does.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from simkernel.columns import Codes, Column, Floats
+from simkernel.columns import Codes, Column, Floats, Masks
 
 Item = tuple[tuple[str, int, int], ...]
 """Passes that a device runs beside each other: mostly one (kind, chunk, micro_batch)."""
@@ -83,17 +84,42 @@ def once_through(first_s: Floats, inner_s: Floats, last_s: Floats, stages: Codes
     return np.where(stages > 1, several, first_s)
 
 
-def slowest_of(times: StageTimes, stages: Codes) -> PassTimes:
-    """The passes of the stage with the longest turn; the first of equals.
+def stages_there(times: StageTimes, stages: Codes) -> tuple[tuple[PassTimes, Masks], ...]:
+    """The passes of each stage, and where a pipeline has it.
 
     Parameters
     ----------
     times : of the first, an inner and the last stage
     stages : (n,)
     """
-    names, found = [f.name for f in fields(PassTimes)], times.first
-    for other, is_there in ((times.inner, stages > 2), (times.last, stages > 1)):
+    return (times.first, stages > 0), (times.inner, stages > 2), (times.last, stages > 1)
+
+
+def slowest_of(devices: Sequence[tuple[PassTimes, Masks]]) -> PassTimes:
+    """The passes of the device with the longest turn; the first of equals.
+
+    Parameters
+    ----------
+    devices : passes of some devices, and where they are there; the first always is
+    """
+    names, found = [f.name for f in fields(PassTimes)], devices[0][0]
+    for other, is_there in devices[1:]:
         is_slower = is_there & (other.turn_s > found.turn_s)
         pairs = ((getattr(other, name), getattr(found, name)) for name in names)
         found = PassTimes(*(np.where(is_slower, a, b) for a, b in pairs))
+    return found
+
+
+def longest_s(
+    devices: Sequence[tuple[PassTimes, Masks]], span_s: Callable[[PassTimes], Floats]
+) -> Floats:
+    """A step at the pace of whichever device makes it longest; never shorter for faster stages.
+
+    Parameters
+    ----------
+    devices : as in `slowest_of`
+    span_s : the step if that device sets the pace [s]
+    """
+    spans = [np.where(is_there, span_s(device), 0.0) for device, is_there in devices]
+    found: Floats = np.maximum.reduce(spans)
     return found

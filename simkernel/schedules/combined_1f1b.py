@@ -10,7 +10,16 @@ import numpy as np
 
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.schedules import interleaved
-from simkernel.stage_times import Item, Span, StageTimes, slowest_of
+from simkernel.stage_times import (
+    Item,
+    PassTimes,
+    Span,
+    StageTimes,
+    longest_s,
+    once_through,
+    slowest_of,
+    stages_there,
+)
 
 IS_CHUNKED = True
 STAGE_MULTIPLE = 1
@@ -26,11 +35,19 @@ def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) 
 
     Balanced: p (F + B) + (m v - p (v - 1) - 1) P / v, P a pair on a whole stage.
     """
-    plain = interleaved.span(times, stages, chunks, micro_batches)
-    slowest = slowest_of(times, stages)
+    devices = stages_there(times, stages)
+    first_s, inner_s, last_s = (passes.turn_s for passes, _ in devices)
+    fill_s = once_through(first_s, inner_s, last_s, stages)
     pairs = np.maximum(micro_batches * chunks - stages * (chunks - 1) - 1, 0)
+
+    def span_s(pace: PassTimes) -> Floats:
+        waited_s = (fill_s - pace.turn_s) / chunks
+        saved_s = pairs * (pace.turn_s - pace.pair_s) / chunks
+        return np.asarray(micro_batches * pace.turn_s + waited_s - saved_s)
+
+    longest, slowest = longest_s(devices, span_s), slowest_of(devices)
     hidden_s = pairs * (slowest.turn_s - slowest.pair_s) / chunks
-    return Span(plain.span_s - hidden_s, plain.bubble_s, hidden_s)
+    return Span(longest, longest - micro_batches * slowest.turn_s + hidden_s, hidden_s)
 
 
 def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:

@@ -10,7 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from simkernel.columns import Codes, Floats, Masks
-from simkernel.stage_times import Item, PassTimes, Span, StageTimes, once_through, slowest_of
+from simkernel.stage_times import (
+    Item,
+    PassTimes,
+    Span,
+    StageTimes,
+    longest_s,
+    once_through,
+    slowest_of,
+    stages_there,
+)
 
 IS_CHUNKED = False
 STAGE_MULTIPLE = 1
@@ -35,13 +44,18 @@ def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     ----------
     Qi et al. 2024, table 1 (T_F, T_B, T_W are F, B, W here).
     """
-    slowest = slowest_of(times, stages)
-    first_s, inner_s, last_s = map(_chain_s, (times.first, times.inner, times.last))
+    devices = stages_there(times, stages)
+    first_s, inner_s, last_s = (_chain_s(passes) for passes, _ in devices)
     fill_s = once_through(first_s, inner_s, last_s, stages)
-    gap_s = np.minimum(np.minimum(slowest.forward_s, slowest.input_s), slowest.weight_s)
-    filled_s = np.minimum(stages - 1, micro_batches - 1) * gap_s
-    bubble_s = np.maximum(fill_s - _chain_s(slowest) - filled_s, 0.0)
-    return Span(micro_batches * slowest.turn_s + bubble_s, bubble_s)
+
+    def span_s(pace: PassTimes) -> Floats:
+        gap_s = np.minimum(np.minimum(pace.forward_s, pace.input_s), pace.weight_s)
+        filled_s = np.minimum(stages - 1, micro_batches - 1) * gap_s
+        waited_s = np.maximum(fill_s - _chain_s(pace) - filled_s, 0.0)
+        return np.asarray(micro_batches * pace.turn_s + waited_s)
+
+    longest = longest_s(devices, span_s)
+    return Span(longest, longest - micro_batches * slowest_of(devices).turn_s)
 
 
 def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:

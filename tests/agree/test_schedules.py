@@ -168,8 +168,8 @@ def test_a_slow_last_stage_is_the_pace_of_the_pipeline(name):
 
 UNEVEN_FRAC = {
     "zero_bubble": (-0.07, 0.14),
-    "dual_pipe": (-0.02, 0.11),
-    "dual_pipe_v": (-0.02, 0.11),
+    "dual_pipe": (-0.02, 0.16),
+    "dual_pipe_v": (-0.02, 0.16),
 }
 """How far a closed form may be off where one stage is up to 1.6 times as slow as the others."""
 
