@@ -236,7 +236,12 @@ SHORT_NAMES: Mapping[str, str] = MappingProxyType(
 
 ALIASES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "schedule": {"1f1b": DEFAULT_SCHEDULE},  # a Python file cannot start with a digit
+        "schedule": {
+            "1f1b": DEFAULT_SCHEDULE,  # a Python file cannot start with a digit
+            "zb_h1": "zero_bubble",
+            "dualpipe": "dual_pipe",
+            "dualpipev": "dual_pipe_v",
+        },
         "placement": {name.replace("ep-", ""): name for name in AXES["placement"].names},
     }
 )

@@ -20,7 +20,8 @@ from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
 from planner.null_objectives import refuse_compared
 from planner.purchase import Shelf, shelf_of
-from planner.rules import ChipSizes, model_counts
+from planner.rule import ChipSizes
+from planner.rules import model_counts
 from planner.space import Space, make_space
 from planner.study import Names, Study
 from simkernel.columns import Floats

@@ -6,24 +6,26 @@ recompute, then the largest micro-batch up to 16,384 tokens (one sequence with a
 tensor parallelism of 4 or more). What follows was added after scores had been seen: a pipeline
 whose virtual stages are not stated is interleaved, with chunks of at least two layers, if its
 micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
-default schedule). A stated recompute is the least: where it does not fit, the next stronger one
+default schedule), and a row whose column `schedule`, or whose notes, name a schedule ran it if its
+micro-batches allow. A stated recompute is the least: where it does not fit, the next stronger one
 is taken, since what one source calls none or selective another's kernels already compute again.
 Where no such plan fits, half of the layers' activations wait in host memory, then all
 (Megatron-Bridge's FSDP recipes offload 20 to 40 of 80 layers, those of tpu-recipes the input of
-every layer).
+every layer), except under schedules that cannot offload.
 Sequence parallelism goes with tensor parallelism unless a row denies it. Every other degree left
 blank is 1. The scale-up domain is the smallest on offer that holds the job, else the largest.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from planner.truth_rows import TruthRow
 from simkernel import plugins
-from simkernel.candidates import OFFLOAD, RECOMPUTE
+from simkernel.candidates import OFFLOAD, PLAIN_SCHEDULE, RECOMPUTE
 from simkernel.errors import MissingFact
 from simkernel.hardware import PRECISIONS
 from simkernel.models import Model
@@ -39,6 +41,13 @@ ACTIVATIONS = ("none", "half_activations", "activations")
 
 FEWEST_CHUNK_LAYERS = 2
 """Published interleaved runs keep one to five layers in a chunk (Megatron-LM, NeMo recipes)."""
+
+NAMED_SCHEDULES = (
+    ("dual_pipe_v", re.compile(r"dual[ _-]?pipe[ _-]?v", re.IGNORECASE)),
+    ("dual_pipe", re.compile(r"dual[ _-]?pipe", re.IGNORECASE)),
+    ("zero_bubble", re.compile(r"zero[ _-]?bubble|\bZB-?H1\b", re.IGNORECASE)),
+)
+"""How sources spell the schedules that have no virtual stages; the first that fits is meant."""
 
 Decisions = dict[str, float]
 
@@ -71,9 +80,7 @@ def plans_of_row(
     """
     stated = _stated(row, domain_options)
     plans = [
-        _decisions(
-            stated, tensor, zero, recompute, micro, _chunks(row, model, stated, tensor, micro)
-        )
+        _decisions(stated, tensor, zero, recompute, micro, schedule)
         | {"offload_code": OFFLOAD.index(offload)}
         for offload, tensor, zero, recompute in product(
             ACTIVATIONS if has_host else ACTIVATIONS[:1],
@@ -82,6 +89,8 @@ def plans_of_row(
             _recompute(row),
         )
         for micro in _micro(row, stated, tensor)
+        for schedule in (_schedule(row, model, stated, tensor, micro),)
+        if offload == ACTIVATIONS[0] or not _puts_off_weights(schedule[0])
     ]
     if not plans:
         raise MissingFact(f"{_replicas_text(row, stated)}; no micro-batch divides the batch")
@@ -155,22 +164,45 @@ def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
     yield from (n for n in options if own % n == 0)
 
 
-def _chunks(row: TruthRow, model: Model, stated: Stated, tensor: int, micro: int) -> int:
-    """Virtual stages: as stated, else as many as leave two layers a chunk."""
+def _schedule(
+    row: TruthRow, model: Model, stated: Stated, tensor: int, micro: int
+) -> tuple[str, int]:
+    """Schedule and virtual stages: as stated, else as many as leave two layers a chunk."""
     given = 1 if row.text("zero_stage") == "3" else row.count("vpp")
-    if stated.pipeline == 1 or given is not None:
-        return given or 1 if stated.pipeline > 1 else 1
-    data = stated.devices // (tensor * stated.pipeline * stated.context)
-    if stated.batch // (data * micro) % stated.pipeline:
-        return 1
-    return max(model.layers // (stated.pipeline * FEWEST_CHUNK_LAYERS), 1)
+    stages = stated.pipeline
+    if stages == 1:
+        return PLAIN_SCHEDULE, 1
+    count = stated.batch // (stated.devices // (tensor * stages * stated.context) * micro)
+    named = _named_schedule(row)
+    if named and _can_run(named, stages, count):
+        return named, 1
+    if given is None and count % stages == 0:
+        given = model.layers // (stages * FEWEST_CHUNK_LAYERS)
+    chunks = max(given or 1, 1)
+    return ("interleaved" if chunks > 1 else PLAIN_SCHEDULE), chunks
+
+
+def _named_schedule(row: TruthRow) -> str:
+    """The schedule that a row names; "" where it names none of ours."""
+    text = row.text("schedule") or row.text("notes")
+    return next((name for name, spelled in NAMED_SCHEDULES if spelled.search(text)), "")
+
+
+def _puts_off_weights(schedule: str) -> bool:
+    """It would need offloaded activations a second time: see planner.rules."""
+    return bool(plugins.find("schedules", schedule).PUTS_OFF_WEIGHTS)
+
+
+def _can_run(schedule: str, stages: int, micro_batches: int) -> bool:
+    module = plugins.find("schedules", schedule)
+    return stages % module.STAGE_MULTIPLE == 0 and bool(module.fills(stages, micro_batches))
 
 
 def _decisions(
-    stated: Stated, tensor: int, zero: int, recompute: str, micro: int, chunks: int
+    stated: Stated, tensor: int, zero: int, recompute: str, micro: int, schedule: tuple[str, int]
 ) -> Decisions:
     """One plan in the columns of simkernel.candidates.TrainingPlans."""
-    schedule = "interleaved" if chunks > 1 else "one_forward_one_backward"
+    name, chunks = schedule
     return {
         "devices": stated.devices,
         "supernode_devices": stated.domain,
@@ -184,7 +216,7 @@ def _decisions(
         "global_batch_sequences": stated.batch,
         "zero_stage": zero,
         "recompute_code": RECOMPUTE.index(recompute),
-        "schedule_code": plugins.code("schedules", schedule),
+        "schedule_code": plugins.code("schedules", name),
         "precision_code": stated.precision_code,
         "collective_code": len(plugins.names("collectives")),
     }

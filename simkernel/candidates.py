@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from simkernel import plugins
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import Columns
 from simkernel.placement import Degrees
@@ -13,6 +15,8 @@ from simkernel.placement import Degrees
 RECOMPUTE = ("none", "selective", "full")
 """Activation recomputation; a recompute axis stores the index."""
 
+PLAIN_SCHEDULE = "one_forward_one_backward"
+"""The schedule of a plan that names none."""
 
 OFFLOAD = ("none", "optimizer", "half_activations", "activations")
 """State kept in host memory; an offload axis stores the index."""
@@ -62,6 +66,38 @@ class TrainingPlans(Columns):
     def micro_batches(self) -> Codes:
         """Micro-batches of one replica in one step."""
         return self.global_batch_sequences // (self.data_parallel * self.micro_batch_sequences)
+
+    @cached_property
+    def stages_held(self) -> Codes:
+        """Stages that one device serves: 1, or 2 from either end of the pipeline."""
+        return plugins.constants("schedules", "STAGES_HELD", self.schedule_code)
+
+    @cached_property
+    def stage_copies(self) -> Codes:
+        """Devices along a pipeline that serve the same stage."""
+        return plugins.constants("schedules", "STAGE_COPIES", self.schedule_code)
+
+    @cached_property
+    def has_folds(self) -> bool:
+        """In some plan a device serves two stages."""
+        return bool(np.any(self.stages_held > 1))
+
+    @cached_property
+    def runs_pairs(self) -> Masks:
+        """Forward and backward passes run beside each other."""
+        return plugins.constants("schedules", "RUNS_PAIRS", self.schedule_code)
+
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Some plan runs pairs."""
+        return bool(np.any(self.runs_pairs))
+
+    @property
+    def model_stages(self) -> Codes:
+        """Stages that the model is cut into, virtual ones apart."""
+        if not self.has_folds:
+            return self.pipeline_parallel
+        return self.pipeline_parallel * self.stages_held // self.stage_copies
 
     @property
     def state_copies(self) -> Codes:
@@ -121,7 +157,7 @@ def plan_of(**decisions: float) -> TrainingPlans:
         "shard_devices": 0,
         "recompute_code": 0,
         "offload_code": 0,
-        "schedule_code": 0,
+        "schedule_code": plugins.code("schedules", PLAIN_SCHEDULE),
         "precision_code": 0,
         "placement_code": 0,
         "collective_code": 0,

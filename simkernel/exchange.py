@@ -45,20 +45,17 @@ def boundary_send(share: Share, model: Model) -> Pass:
     return sent_part + _sent_whole(share, model)
 
 
-def all_sends(share: Share, model: Model, chunks: Codes) -> Pass:
+def all_sends(share: Share, model: Model, chunks: Codes, turns: Codes) -> Pass:
     """Every send of one micro-batch, activations forward and gradients back, stage average.
 
     A walk through the stages is made once per chunk; it leaves each domain but the last, and the
-    next walk starts in the first one again.
+    next walk starts in the first one again, or turns where it is: `turns` times nothing is sent.
     """
     group, payload = share.placement.pipeline, share.cut_tokens * model.hidden * WIDE_BYTES
-    far = np.where(group.domains > 1, chunks * group.domains - 1, 0)
-    near = chunks * group.size - 1 - far
-    apart = Group(group.size, np.ones_like(group.size))
-    beside = collective(share, "send", Group(group.size, group.size), payload)
-    across = collective(share, "send", apart, payload)
-    whole = _sent_whole(share, model).times(2.0 * (near + far) / group.size)
-    return beside.times(2.0 * near / group.size) + across.times(2.0 * far / group.size) + whole
+    far = np.where(group.domains > 1, chunks * group.domains - 1 - turns, 0)
+    near = chunks * group.size - 1 - turns - far
+    parts = _sends(share, payload, 2.0 * near / group.size, 2.0 * far / group.size)
+    return parts + _sent_whole(share, model).times(2.0 * (near + far) / group.size)
 
 
 def _sent_whole(share: Share, model: Model) -> Pass:
@@ -71,6 +68,33 @@ def _sent_whole(share: Share, model: Model) -> Pass:
     payload = share.tokens * model.hidden * WIDE_BYTES
     gather = collective(share, "all_gather", share.placement.tensor, payload)
     return gather.times(~share.is_sequence_cut * 1.0)
+
+
+def mirrored(share: Share, copies: Codes, held_bytes: Column) -> Pass:
+    """Half of a device's shard sent to the device that holds the same stages.
+
+    Devices that serve a stage from either end of the pipeline share its optimiser state: each
+    sends the gradients of one half and gets its weights back. The two lie in one domain where
+    the pipeline has one, or the middle one of an odd number.
+
+    Parameters
+    ----------
+    copies : (n,) devices along the pipeline that hold the same stage, 1 or 2
+    held_bytes : (n,) shard of one device over its own replicas [bytes]
+    """
+    domains, is_held_twice = share.placement.pipeline.domains, (copies > 1) * 1.0
+    near_frac = np.where(domains % 2 == 1, 1.0 / domains, 0.0)
+    return _sends(
+        share, held_bytes / 2.0, near_frac * is_held_twice, (1.0 - near_frac) * is_held_twice
+    )
+
+
+def _sends(share: Share, payload_bytes: Column, near: Column, far: Column) -> Pass:
+    """Messages along the pipeline: so many inside a domain, so many to another."""
+    size = share.placement.pipeline.size
+    beside = collective(share, "send", Group(size, size), payload_bytes)
+    across = collective(share, "send", Group(size, np.ones_like(size)), payload_bytes)
+    return beside.times(near) + across.times(far)
 
 
 def tensor_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:

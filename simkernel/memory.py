@@ -18,7 +18,7 @@ from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
 from simkernel.offload import host_bytes, on_device, staying
 from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
-from simkernel.stages import STAGES
+from simkernel.stages import STAGES, by_device, with_drafts
 
 UPDATE_BYTES = 30.0  # gradient and state read (4 + 12), state and bf16 weight written (12 + 2)
 
@@ -56,7 +56,10 @@ class StageParameters:
 
 @dataclass(frozen=True)
 class StageMemory:
-    """What one micro-batch keeps: (n, 3) activations and logits; (n,) the layer run again."""
+    """What one micro-batch keeps: (n, 3) activations of a stage, logits of a device; (n,) again.
+
+    `again` is the layer that is run again.
+    """
 
     per_micro_batch: Floats
     logits: Floats
@@ -114,15 +117,20 @@ def expert_parameters(share: Share, kind: LayerKind) -> Floats:
     return experts / (share.expert * share.expert_tensor)
 
 
-def stage_memory(share: Share, is_single: Codes, model: Model, layers: Floats) -> StageMemory:
+def stage_memory(
+    share: Share, is_single: Codes, model: Model, layers: Floats, drafts: Floats
+) -> StageMemory:
     """What one micro-batch keeps on each stage; (n, 3) each.
 
     Parameters
     ----------
     is_single, layers : as in `stage_parameters`
+    drafts : (kinds,) draft layers of the last stage, each with logits of its own
     """
     each = np.stack([layer_activation_bytes(share, model, k) for k in model.kinds], axis=-1)
     size = share.tokens * model.vocab / share.tensor * share.keeping.logit_bytes
+    size = size * (1.0 + drafts.sum())
+    layers = with_drafts(layers, is_single, drafts)
     logits = np.stack([np.where(is_single, size, 0.0), size * 0.0, size], axis=-1)
     return StageMemory((layers * each[:, None, :]).sum(-1), logits, _one_layer_again(share, model))
 
@@ -140,7 +148,7 @@ def resident_ledger(
 
     Parameters
     ----------
-    layer_counts : (n, 3) layers on each stage
+    layer_counts : (n, 3) layers on the device of each stage
     ranks : (n,) ranks that share out the state of dense and of expert parameters
     reserve : memory no tensor owns
     keeping : in which form the stack keeps what is trained
@@ -149,8 +157,8 @@ def resident_ledger(
     ----------
     ZeRO stages: Rajbhandari et al. 2020, section 5. Activations in flight: the schedule's file.
     """
-    kept = memory.per_micro_batch * _in_flight(plans)
-    activations = staying(plans, kept, memory.per_micro_batch, layer_counts)
+    kept, each = _kept(plans, memory), by_device(memory.per_micro_batch, plans.stages_held)
+    activations = staying(plans, kept, each, layer_counts)
     optimiser = _state(parameters, ranks, keeping.optimiser_bytes, plans.zero_stage >= 1)
     weight_bytes = keeping.weight_bytes(plans.precision_code, plans.is_weight_cut)
     terms = {
@@ -260,14 +268,27 @@ def _one_layer_again(share: Share, model: Model) -> Floats:
     return np.where(is_full, largest, 0.0)
 
 
-def _in_flight(plans: TrainingPlans) -> Floats:
-    """(n, 3) micro-batches each stage keeps, from the file of the candidate's schedule."""
+def _kept(plans: TrainingPlans, memory: StageMemory) -> Floats:
+    """(n, 3) activations of the first, an inner and the last device at their peaks.
+
+    The second stage stands for the inner ones: of all it keeps the most. A device that serves
+    its mirror too keeps what that one does.
+    """
+    last = plans.model_stages - 1
+    at = (last * 0, np.minimum(1, last), last)
+    kept = memory.per_micro_batch * _in_flight(plans, at)
+    if not plans.has_folds:
+        return kept
+    mirror = memory.per_micro_batch[:, ::-1] * _in_flight(plans, tuple(last - i for i in at))
+    return kept + np.where(plans.stages_held[:, None] > 1, mirror, 0.0)
+
+
+def _in_flight(plans: TrainingPlans, at: tuple[Codes, ...]) -> Floats:
+    """(n, 3) micro-batches that three stages keep, from the file of the candidate's schedule."""
     stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
-    at = (stages * 0, np.minimum(1, stages - 1), stages - 1)
     out = np.zeros((len(stages), len(STAGES)))
-    for code, name in enumerate(plugins.names("schedules")):
-        kept = [plugins.find("schedules", name).in_flight(i, stages, chunks, count) for i in at]
-        is_this = plans.schedule_code == code
+    for schedule, is_this in plugins.present("schedules", plans.schedule_code):
+        kept = [schedule.in_flight(i, stages, chunks, count) for i in at]
         out = np.where(is_this[:, None], np.stack(kept, axis=-1), out)
     return out
 

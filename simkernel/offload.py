@@ -15,7 +15,8 @@ from simkernel.keeping import WIDE_BYTES, Keeping
 from simkernel.passes import Pass
 
 LAYERS_IN_WORK = 2.0
-"""Layers whose offloaded activations are on the device: one in work, one on its way."""
+"""Layers whose offloaded activations are on the device: one in work, one on its way. Twice as many
+where a forward pass runs beside a backward pass."""
 
 
 def staying(
@@ -25,9 +26,9 @@ def staying(
 
     Parameters
     ----------
-    kept_bytes : (n, stages) of all micro-batches in flight
-    each_bytes : (n, stages) of one micro-batch
-    layers : (n, stages) on each stage
+    kept_bytes : (n, devices) of all micro-batches in flight
+    each_bytes : (n, devices) of one micro-batch, on all stages that a device serves
+    layers : (n, devices) on these stages
 
     Notes
     -----
@@ -37,7 +38,8 @@ def staying(
     if not plans.offload_code.any():
         return kept_bytes
     frac = plans.offloaded_activation_frac
-    in_work = np.minimum(LAYERS_IN_WORK / np.maximum(layers, 1.0) * each_bytes, kept_bytes)
+    in_work = LAYERS_IN_WORK * (1.0 + plans.runs_pairs)[:, None] / np.maximum(layers, 1.0)
+    in_work = np.minimum(in_work * each_bytes, kept_bytes)
     return kept_bytes * (1.0 - frac[:, None]) + in_work * frac[:, None]
 
 

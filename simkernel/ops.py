@@ -8,6 +8,7 @@ device's own share of the tokens, else on all of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -156,7 +157,7 @@ def _two_products(
     rates, narrow = _rates(share, weight)
     to_input = gemm_work(rates, rows, columns, inner, (narrow, narrow, WIDE_BYTES), groups)
     to_weight = gemm_work(rates, inner, rows, columns, (narrow, narrow, 8.0), groups)
-    return computed(to_input) + computed(to_weight)
+    return computed(to_input) + replace(computed(to_weight), weight_s=to_weight.elapsed_s)
 
 
 def _core_shape(share: Share, core: Core) -> CoreShape:

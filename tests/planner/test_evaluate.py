@@ -3,7 +3,7 @@
 import pytest
 from small import DENSE, MOE, planner, with_lines
 
-from planner.axes import AXES, axes_of
+from planner.axes import AXES, DEFAULT_SCHEDULE, axes_of
 
 KEYS = {
     "feasible",
@@ -254,6 +254,14 @@ CHANGES = {
 CHANGES_OF_DENSE = {"sequence_parallel": ("sequence_parallel=off",)}
 """Axes with one value for models of experts."""
 
+NAMED = {
+    "schedule": (
+        ("combined_1f1b", "vp=2"), ("gpipe", "vp=1"), ("zero_bubble", "vp=1"),
+        ("dual_pipe", "vp=1"), ("dual_pipe_v", "vp=1"),
+    ),
+}  # fmt: skip
+"""Names of an axis that each differ from the plain one, with what goes with them."""
+
 ONE_VALUE = {
     "scaleout_fabric": "roce", "compute": "measured",
 }  # fmt: skip
@@ -284,6 +292,17 @@ def test_no_axis_is_a_dead_knob(experts, study, is_dense):
         if not moved:
             dead.append(axis)
     assert not dead
+
+
+def test_every_schedule_differs_from_the_plain_one(experts):
+    """A schedule would be listed and priced as another (astra-sim#207)."""
+    plain = evaluated(experts, *BASE, *CHANGES["schedule"])["metrics"]
+    listed = {name for name, *_ in NAMED["schedule"]} | {"interleaved", DEFAULT_SCHEDULE}
+    assert listed == set(AXES["schedule"].names)
+    for name, *rest in NAMED["schedule"]:
+        metrics = evaluated(experts, *BASE, f"schedule={name}", *rest)["metrics"]
+        moved = [n for n in ("days", "resident_bytes") if metrics[n] != plain[n]]
+        assert moved, name
 
 
 def test_an_axis_without_physics_is_refused(experts):

@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from planner.axes import AXES
-from planner.rules import (
-    ChipSizes,
-    Context,
-    ModelCounts,
-    bill_rules,
-    model_counts,
-    train_rules,
-)
+from planner.rule import ChipSizes, Context, ModelCounts
+from planner.rules import bill_rules, model_counts, train_rules
 from planner.study_parts import TrainWorkload
 from simkernel.models import Core, LayerKind, Model
 
@@ -21,10 +15,19 @@ MOE = ModelCounts(61, (128,), (0,), (2048, 18432), 256, (2048,), 4096)
 GQA = ModelCounts(80, (64,), (8,), (28672,), 0, (), 8192)
 CHIP = ChipSizes((4, 8, 16), 4, ("bf16",))
 LEVELS = {
-    "schedule": ("one_forward_one_backward", "gpipe", "interleaved"),
+    "schedule": (
+        "one_forward_one_backward",
+        "gpipe",
+        "interleaved",
+        "zero_bubble",
+        "dual_pipe",
+        "dual_pipe_v",
+        "combined_1f1b",
+    ),  # fmt: skip
+    "recompute": ("none", "full"),
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
     "sequence_parallel": ("on", "off"),
-    "offload": ("none", "optimizer"),
+    "offload": ("none", "optimizer", "activations"),
     "shard_devices": (0, 8),
     "zero_stage": (0, 1, 3),
     "precision": ("bf16", "fp8"),
@@ -48,6 +51,7 @@ PLAIN = {
     "global_batch_sequences": 1024,
     "placement": 0,
     "zero_stage": 1,
+    "recompute": 0,
     "precision": 0,
 }
 
@@ -146,6 +150,80 @@ def broken(model, **values):
             | {"global_batch_sequences": 32},
             {"micro_batches_do_not_fill_pipeline"},
         ),
+        (GQA, {"pipeline_parallel": 4, "schedule": 3}, set()),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 3, "virtual_stages": 5},
+            {"virtual_stages_need_interleaving"},
+        ),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 128}, set()),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 112},
+            {"micro_batches_do_not_fill_pipeline"},
+        ),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 144},
+            {"micro_batches_do_not_fill_pipeline"},
+        ),
+        (
+            GQA,
+            {"devices": 48, "pipeline_parallel": 3, "schedule": 4}
+            | {"global_batch_sequences": 160},
+            {"schedule_needs_even_stages"},
+        ),
+        (
+            GQA,
+            {"devices": 48, "pipeline_parallel": 3, "schedule": 5}
+            | {"global_batch_sequences": 144},
+            set(),
+        ),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 5, "virtual_stages": 2},
+            {"virtual_stages_need_interleaving"},
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 32, "schedule": 5},
+            {"virtual_stages_exceed_layers"},
+        ),
+        (
+            GQA,
+            {"devices": 4, "pipeline_parallel": 4, "schedule": 4, "supernode_devices": 4},
+            set(),
+        ),
+        (
+            GQA,
+            {"devices": 4, "pipeline_parallel": 4, "schedule": 5, "supernode_devices": 4},
+            {"zero_stage_repeats"},
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5, "expert_parallel": 8},
+            set(),
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5},
+            {"schedule_needs_expert_parallel"},
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5}
+            | {"recompute": 1, "expert_parallel": 8},
+            {"schedule_forbids_full_recompute"},
+        ),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "recompute": 1}, set()),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "offload": 1}, set()),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 4, "offload": 2},
+            {"schedule_forbids_offloaded_activations"},
+        ),
+        (GQA, {"pipeline_parallel": 4, "offload": 2}, set()),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "shard_devices": 8}, set()),
         (GQA, {"global_batch_sequences": 100}, {"batch_does_not_divide"}),
         (GQA, {"schedule": 1}, {"schedule_repeats"}),
         (GQA, {"placement": 1}, {"placement_repeats"}),

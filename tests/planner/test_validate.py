@@ -21,6 +21,7 @@ from planner.truth_rows import TruthRow, chosen, read_truth
 from planner.truth_scores import rank_tau, scores
 from planner.truth_units import MEMORY, implied_tokens_per_s
 from planner.validate import validate
+from simkernel import plugins
 from simkernel.errors import BadFile, BadStudy, MissingFact
 from simkernel.models import parameters
 
@@ -138,6 +139,24 @@ def test_a_sum_on_paper_is_no_run_that_has_to_fit():
     told = {p.row.case_id: p for p in everything().predictions if p.metric == "memory_bytes"}
     assert not told["korthikanti-mem-001"].is_infeasible
     assert told["korthikanti-mem-001"].plan["recompute_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        ({}, "dual_pipe"),
+        ({"notes": "", "schedule": "DualPipeV"}, "dual_pipe_v"),
+        ({"notes": "pipeline with zero-bubble"}, "zero_bubble"),
+        ({"notes": ""}, "one_forward_one_backward"),
+        ({"global_batch_seqs": "3840"}, "one_forward_one_backward"),
+    ],
+)
+def test_a_schedule_that_a_row_names_is_run_if_its_micro_batches_allow(cells, wanted):
+    """DeepSeek-V3's own run would be judged by a pipeline it did not have."""
+    stated = row("deepseek-v3-run-001", **cells)
+    names = plugins.names("schedules")
+    codes = {p["schedule_code"] for p in plans_of_row(stated, model_of_row(stated), (8,))}
+    assert {names[code] for code in codes} == {wanted}
 
 
 def test_a_batch_that_cannot_be_shared_out_is_not_rounded():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import chip, dense_model
 
+from simkernel import plugins
 from simkernel.candidates import OFFLOAD, plan_of
 from simkernel.memory import Reserve
 from simkernel.train import training_step
@@ -15,15 +16,15 @@ JOB = TrainingJob(1e12, 8192, 65e6)
 RESERVE = Reserve(0.0, 0.0)
 
 
-def step(offload, link_bytes_per_s=64e9, memory_bytes_per_s=75e9, **decisions):
-    """One step of one micro-batch of a model of 8 layers on 8 devices."""
+def step(offload, link_bytes_per_s=64e9, memory_bytes_per_s=75e9, layers=8, **decisions):
+    """One step of one micro-batch of a model of 8 layers, or so many, on 8 devices."""
     there = chip(
         host_link_bytes_per_s=np.array([link_bytes_per_s]),
         host_memory_bytes_per_s=np.array([memory_bytes_per_s]),
     )
     size = {"devices": 8, "supernode_devices": 8, "global_batch_sequences": 8}
     plan = plan_of(**{**size, **decisions}, offload_code=OFFLOAD.index(offload))
-    return training_step(JOB, dense_model(layers=8), there, plan, RESERVE)
+    return training_step(JOB, dense_model(layers=layers), there, plan, RESERVE)
 
 
 def moved(offload, term, **decisions):
@@ -54,9 +55,37 @@ def test_half_of_the_layers_leave_half_of_what_all_leave():
 
 
 def test_activations_in_flight_of_a_pipeline_wait_in_the_host_as_well():
-    """The first stage keeps four micro-batches: the host has to hold them all."""
-    kept = step("none", pipeline_parallel=4).resident.terms["activations"][0]
-    assert step("activations", pipeline_parallel=4).host_bytes[0] == pytest.approx(kept, rel=1e-12)
+    """A stage of a filled pipeline keeps four micro-batches: the host has to hold them all."""
+    filled = {"pipeline_parallel": 4, "schedule_code": plugins.code("schedules", "gpipe")}
+    kept = step("none", **filled).resident.terms["activations"][0]
+    assert step("activations", **filled).host_bytes[0] == pytest.approx(kept, rel=1e-12)
+
+
+PAIRED = {
+    "pipeline_parallel": 4,
+    "virtual_stages": 2,
+    "schedule_code": plugins.code("schedules", "combined_1f1b"),
+    "global_batch_sequences": 32,
+}
+
+
+def test_passes_beside_each_other_have_twice_as_many_layers_in_work():
+    """A forward and a backward pass at once would share the buffers of one of them."""
+    layers = 40  # five on a chunk, ten on a stage
+    codes = [plugins.code("schedules", name) for name in ("interleaved", "combined_1f1b")]
+    plans = [{**PAIRED, "schedule_code": code} for code in codes]
+    one, both = (step("activations", layers=layers, **plan).resident.terms for plan in plans)
+    assert both["activations"][0] == pytest.approx(2 * one["activations"][0], rel=1e-12)
+
+
+@pytest.mark.parametrize("link_bytes_per_s", [1e15, 64e9, 4e9, 1e9])
+def test_pairs_hide_copies_no_further_than_the_link_allows(link_bytes_per_s):
+    """A term below nothing, or a step shorter than its copies, would be bought."""
+    plain, moved_there = step("none", **PAIRED), step("activations", link_bytes_per_s, **PAIRED)
+    assert all(value[0] >= 0 for value in moved_there.time.terms.values())
+    assert moved_there.time.total[0] >= plain.time.total[0] * (1 - 1e-12)
+    copied_s = moved_there.host_bytes[0] / link_bytes_per_s
+    assert moved_there.time.total[0] >= copied_s
 
 
 def test_copies_beside_a_pass_cost_only_what_outlasts_it():

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkernel import plugins
-from simkernel.candidates import TrainingPlans, plan_of
+from simkernel.candidates import PLAIN_SCHEDULE, TrainingPlans, plan_of
 from simkernel.memory import Reserve
 from simkernel.models import training_flop_per_token
 from simkernel.placement import order_code
@@ -32,7 +32,9 @@ def plans(draw, experts=False):
     micro, batch = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([8, 16, 64]))
     expert = draw(st.sampled_from([1, 2, 4, 8])) if experts else 1
     stage = tensor * context * data
-    schedule = draw(st.sampled_from(SCHEDULES)) if pipeline > 1 else "one_forward_one_backward"
+    schedule = draw(st.sampled_from(SCHEDULES))
+    if pipeline == 1 or not plugins.find("schedules", schedule).fills(pipeline, batch):
+        schedule = PLAIN_SCHEDULE
     return plan_of(
         devices=stage * pipeline,
         supernode_devices=draw(st.sampled_from([4, 8, 72])),
@@ -45,7 +47,7 @@ def plans(draw, experts=False):
         zero_stage=draw(st.integers(0, 3)),
         recompute_code=draw(st.integers(0, 2)),
         schedule_code=SCHEDULES.index(schedule),
-        virtual_stages=2 if schedule == "interleaved" else 1,
+        virtual_stages=2 if plugins.find("schedules", schedule).IS_CHUNKED else 1,
         precision_code=draw(st.sampled_from([0, 2])),
         placement_code=order_code(draw(st.sampled_from(["tp-cp-dp-pp", "tp-cp-pp-dp"]))),
         collective_code=draw(st.integers(0, BEST)),
@@ -205,3 +207,104 @@ def test_simai_239_a_message_below_every_table_takes_a_positive_time():
     step = training_step(job, DENSE, chip(), plan, RESERVE)
     assert step.time.terms["tensor_parallel"][0] > 0
     assert all(np.all(np.isfinite(v)) for v in step.time.terms.values())
+
+
+def test_a_draft_layer_is_a_layer_in_time_and_memory_and_has_a_head_of_its_own():
+    """DeepSeek-V3 trains one: its exchange and its activations would be nobody's."""
+    plan = plan_of(devices=8, supernode_devices=8, expert_parallel=8, global_batch_sequences=64)
+    drafted = replace(MOE, draft_codes=(0,))
+    without, trained = (
+        training_step(replace(JOB, has_draft_layers=has), drafted, chip(), plan, RESERVE)
+        for has in (False, True)
+    )
+    layers = (MOE.layers + 1) / MOE.layers
+    for ledger, term, factor in (
+        ("time", "expert_parallel", layers),
+        ("time", "embedding_and_head", 2.0),
+        ("resident", "activations", layers),
+        ("resident", "logits", 2.0),
+    ):
+        one, other = (getattr(step, ledger).terms[term][0] for step in (without, trained))
+        assert other / one == pytest.approx(factor, rel=0.02), term
+
+
+def piped(schedule, **changes):
+    """Experts over eight domains of eight, a pipeline of eight, 64 micro-batches."""
+    decisions = {
+        "devices": 512,
+        "supernode_devices": 8,
+        "pipeline_parallel": 8,
+        "expert_parallel": 64,
+        "global_batch_sequences": 64 * 64,
+        "schedule_code": SCHEDULES.index(schedule),
+        "virtual_stages": 2 if plugins.find("schedules", schedule).IS_CHUNKED else 1,
+    }
+    return plan_of(**{**decisions, **changes})
+
+
+DEEP = replace(MOE, layer_codes=(0,) * 32)
+
+
+PAIRED = [name for name in SCHEDULES if plugins.find("schedules", name).RUNS_PAIRS]
+
+
+@pytest.mark.parametrize("schedule", PAIRED)
+def test_pairs_hide_the_exchange_of_experts_and_what_they_hide_costs_processors(schedule):
+    """DeepSeek-V3 was 31% too slow: its exchange runs beside another micro-batch's products."""
+    fast = chip(scaleout_bytes_per_s=np.array([400e9]))
+
+    def priced(name, **changes):
+        return training_step(
+            replace(JOB, stack=Stack(**changes)), DEEP, fast, piped(name), RESERVE
+        )
+
+    plain, dual = priced(PLAIN_SCHEDULE).time, priced(schedule).time
+    exchange_s = [time.terms["expert_parallel"][0] for time in (plain, dual)]
+    assert 0.0 < exchange_s[1] < 0.5 * exchange_s[0]
+    assert dual.total[0] < plain.total[0]
+    contended = priced(schedule, contention_frac=0.2).time
+    assert contended.terms["expert_parallel"][0] > exchange_s[1]
+    alone = priced(schedule, overlaps_data=False).time
+    assert alone.terms["expert_parallel"][0] > 0.9 * exchange_s[0]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-2])
+def test_a_pair_is_no_shorter_than_the_work_or_the_wires_of_both(factor):
+    """An overlap that is typed, not derived, would hide what no wire could carry in the time."""
+    slow = chip(scaleout_bytes_per_s=np.array([50e9 * factor]))
+    step = training_step(JOB, DEEP, slow, piped("dual_pipe"), RESERVE)
+    assert step.network_frac[0] <= 1.0
+    assert step.outside_bytes[0] <= slow.scaleout_bytes_per_s[0] * step.time.total[0]
+    computed = sum(step.time.terms[name][0] for name in ("gemm", "elementwise", "attention"))
+    assert step.time.total[0] >= computed
+
+
+def test_a_dual_pipe_holds_weights_twice_and_a_v_once():
+    """A plan that holds two stages on a device would be shown to fit where it does not."""
+    plain, dual, v = (
+        training_step(JOB, DEEP, chip(), piped(name), RESERVE).resident.terms
+        for name in ("one_forward_one_backward", "dual_pipe", "dual_pipe_v")
+    )
+    for name in ("weights", "gradients"):
+        assert dual[name][0] == pytest.approx(2.0 * plain[name][0], rel=0.3), name
+        assert v[name][0] < 1.3 * plain[name][0], name
+    assert dual["optimiser"][0] == pytest.approx(plain["optimiser"][0], rel=0.3)
+
+
+@pytest.mark.parametrize("layers", [29, 30, 31, 33])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_layers_that_do_not_divide_are_all_run_by_every_schedule(schedule, layers):
+    """A layer lost in an uneven cut would make the step shorter than its work."""
+    uneven = replace(MOE, layer_codes=(0,) * layers)
+    plan = piped(schedule)
+    job = replace(JOB, has_draft_layers=True)
+    step = training_step(job, replace(uneven, draft_codes=(0,)), chip(), plan, RESERVE)
+    total = step.compute_frac[0] * step.time.total[0]
+    one = training_step(
+        job,
+        replace(uneven, draft_codes=(0,)),
+        chip(),
+        piped(PLAIN_SCHEDULE, pipeline_parallel=1, global_batch_sequences=512 * 8),
+        RESERVE,
+    )
+    assert total == pytest.approx(one.compute_frac[0] * one.time.total[0], rel=1e-9)
