@@ -3,10 +3,18 @@
 The first part was written before any score was looked at: of the plans that fit in memory, the one
 with the least tensor parallelism, then the least sharding (ZeRO 1, then 3), then the least
 recompute, then the largest micro-batch up to 16,384 tokens (one sequence with a pipeline or with
-tensor parallelism of 4 or more). What follows was added after scores had been seen: a pipeline
-whose virtual stages are not stated is interleaved, with chunks of at least two layers, if its
-micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
-default schedule); a stated selective recompute that needs twice the memory of the chip is full.
+tensor parallelism of 4 or more).
+
+What follows was added after scores had been seen. A pipeline whose virtual stages are not stated
+is interleaved, with chunks of at least two layers, if its micro-batches allow (Megatron-LM's
+recipes). A row that names a vendor's release has none: the recipes of those rows leave them out
+(NVIDIA-NeMo/Megatron-Bridge v0.3.0 to v0.5.0). With ZeRO 3 a pipeline is PyTorch's as torchtitan
+sets it up (commit 9dec370, December 2024, config_manager.py, parallelisms/pipelining_utils.py):
+one forward one backward, or two stages on each device where the row's notes say interleaved, and
+as many micro-batches as stages. Stacks without flash attention recompute in full (GPT-NeoX as in
+EleutherAI/pythia models/*.yml, Megatron-LM as in Narayanan et al. 2021, section 3.5). A stated
+selective recompute that needs twice the memory of the chip is full.
+
 Every other degree left blank is 1. The scale-up domain is the smallest on offer that holds the
 job, else the largest.
 """
@@ -18,6 +26,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from planner.truth_rows import TruthRow
+from planner.truth_stacks import is_attention_fused
 from simkernel import plugins
 from simkernel.candidates import RECOMPUTE
 from simkernel.errors import MissingFact
@@ -34,6 +43,9 @@ SELECTIVE = "selective"
 SELECTIVE_MEMORY_FRAC = 2.0
 """A run that says selective, and would need more than so many times the memory of its chip with
 ours, had a policy of its own that keeps less: it is taken as full."""
+
+INTERLEAVED_STAGES = 2
+"""Stages on each device of PyTorch's looped schedules, if the split is not given (as above)."""
 
 FEWEST_CHUNK_LAYERS = 2
 """Published interleaved runs keep one to five layers in a chunk (Megatron-LM, NeMo recipes)."""
@@ -119,7 +131,9 @@ def _recompute(row: TruthRow) -> list[str]:
     given = row.text("recompute")
     if given == SELECTIVE:
         return [given, "full"]
-    return [given] if given in RECOMPUTE else list(RECOMPUTE)
+    if given in RECOMPUTE:
+        return [given]
+    return list(RECOMPUTE) if is_attention_fused(row) else ["full"]
 
 
 def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
@@ -132,6 +146,8 @@ def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
     given = row.count("micro_batch")
     if given is not None:
         options = [given]
+    elif stated.pipeline > 1 and row.text("zero_stage") == "3":
+        options = [max(own // stated.pipeline, 1)]
     elif stated.pipeline > 1 or tensor >= FROM_TENSOR_SINGLE:
         options = [1]
     else:
@@ -142,8 +158,12 @@ def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
 
 
 def _chunks(row: TruthRow, model: Model, stated: Stated, tensor: int, micro: int) -> int:
-    """Virtual stages: as stated, else as many as leave two layers a chunk."""
-    given = 1 if row.text("zero_stage") == "3" else row.count("vpp")
+    """Virtual stages: as stated, as PyTorch's with ZeRO 3, else as leave two layers a chunk."""
+    given = row.count("vpp")
+    if given is None and row.text("software_release"):
+        given = 1
+    if given is None and row.text("zero_stage") == "3":
+        given = INTERLEAVED_STAGES if "interleaved" in row.text("notes").lower() else 1
     if stated.pipeline == 1 or given is not None:
         return given or 1 if stated.pipeline > 1 else 1
     data = stated.devices // (tensor * stated.pipeline * stated.context)

@@ -16,6 +16,7 @@ STATED_UNFUSED = "2020-22 unfused attention"
 LAST_UNFUSED_YEAR = 2022
 """Year of FlashAttention (arXiv 2205.14135); stacks of published runs took it up after it."""
 YEAR = re.compile(r"\b20[12]\d\b")
+ASYNC_TENSOR = re.compile(r"\basync ?tp\b", re.IGNORECASE)
 RELEASE = re.compile(r"(\d\d)\.(\d\d)\b")
 
 
@@ -40,3 +41,22 @@ def is_attention_fused(row: TruthRow) -> bool:
         return not row.text("stack").startswith(STATED_UNFUSED)
     years = [int(year) for year in YEAR.findall(row.text("source"))]
     return not years or max(years) > LAST_UNFUSED_YEAR
+
+
+def overlaps_tensor(row: TruthRow) -> bool:
+    """Whether a row says that tensor traffic was cut up and run beside its products."""
+    return bool(ASYNC_TENSOR.search(row.text("notes")))
+
+
+def is_one_graph(row: TruthRow) -> bool | None:
+    """Whether a row says that its step was one graph, or None where it says nothing."""
+    return {"yes": True, "no": False}.get(row.text("one_graph"))
+
+
+def routes_freely(row: TruthRow) -> bool:
+    """Whether a run's router chose its experts as it learnt to: a whole training run.
+
+    Benchmarks force the router to balance (moe_router_force_load_balancing in the recipes of
+    NVIDIA-NeMo/Megatron-Bridge) or route what no one has trained.
+    """
+    return row.text("metric").startswith("gpu_hours")

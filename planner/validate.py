@@ -23,7 +23,13 @@ from planner.truth_plans import (
     plans_of_row,
 )
 from planner.truth_rows import TruthRow
-from planner.truth_stacks import release_year, stack_kind
+from planner.truth_stacks import (
+    is_one_graph,
+    overlaps_tensor,
+    release_year,
+    routes_freely,
+    stack_kind,
+)
 from planner.truth_units import implied_tokens_per_s, is_speed, memory_terms
 from simkernel.candidates import TrainingPlans, plan_of
 from simkernel.columns import Codes, Floats
@@ -42,7 +48,8 @@ GIB = 2.0**30
 class Case:
     """A row made ready: model, chip, stack and plans in order of preference.
 
-    `kind` names the profile; `release` is the vendor's, in years after 2000, 0 where none is.
+    `kind` names the profile; `release` is the vendor's, in years after 2000, 0 where none is;
+    `imbalance` is the load of the busiest expert rank over evenly random routing's.
     """
 
     row: TruthRow
@@ -52,7 +59,13 @@ class Case:
     kind: str
     release: float
     stack: Stack
+    imbalance: float
     plans: Sequence[Decisions]
+
+    @property
+    def overlaps(self) -> tuple[bool, bool]:
+        """Whether tensor traffic, and the exchange between experts, run beside other work."""
+        return self.stack.overlaps_tensor, self.stack.is_one_graph
 
     @property
     def job(self) -> TrainingJob:
@@ -62,6 +75,7 @@ class Case:
             tokens_per_sequence=self.row.count("seq_len") or 1,
             max_global_batch_tokens=np.inf,
             has_draft_layers=self.row.text("mtp") == "1",
+            expert_imbalance=self.imbalance,
             stack=self.stack,
         )
 
@@ -104,11 +118,13 @@ class Validation:
 class Block:
     """Speeds that one call prices: same model, job, chip, kind of stack and release.
 
-    `rows` (n,) are their places among all speeds, `tokens` (n,) of one step.
+    `overlaps` are those of the case, `rows` (n,) their places among all speeds, `tokens` (n,) of
+    one step.
     """
 
     kind: str
     release: float
+    overlaps: tuple[bool, bool]
     accelerator: str
     architecture: str
     job: TrainingJob
@@ -174,7 +190,7 @@ def blocks_of(predictions: Sequence[Prediction], catalog: Catalog) -> tuple[Bloc
     for i, prediction in enumerate(predictions):
         case = prediction.case
         key = (case.model, replace(case.job, stack=Stack()), case.accelerator)
-        groups.setdefault((*key, case.kind, case.release), []).append(i)
+        groups.setdefault((*key, case.kind, case.release, case.overlaps), []).append(i)
     return tuple(
         _block([predictions[i] for i in g], np.array(g), catalog) for g in groups.values()
     )
@@ -186,6 +202,7 @@ def _block(members: Sequence[Prediction], rows: Codes, catalog: Catalog) -> Bloc
     return Block(
         kind=first.kind,
         release=first.release,
+        overlaps=first.overlaps,
         accelerator=first.accelerator,
         architecture=first.architecture,
         job=first.job,
@@ -208,6 +225,7 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
     model, facts = model_of_row(row), catalog.accelerator(name)
     kind = stack_kind(row, facts.architecture)
     release = release_year(row) if kind == VENDOR else None
+    stack = _stack(row, catalog.stack(kind, name, release_year=release))
     return Case(
         row=row,
         model=model,
@@ -215,8 +233,19 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
         architecture=facts.architecture,
         kind=kind,
         release=release or 0.0,
-        stack=catalog.stack(kind, name, release_year=release),
+        stack=stack,
+        imbalance=catalog.planning("expert_imbalance") if routes_freely(row) else 1.0,
         plans=plans_of_row(row, model, facts.domain_options),
+    )
+
+
+def _stack(row: TruthRow, stack: Stack) -> Stack:
+    """A kind's stack with what the row itself says of it."""
+    stated = is_one_graph(row)
+    return replace(
+        stack,
+        overlaps_tensor=stack.overlaps_tensor or overlaps_tensor(row),
+        is_one_graph=stack.is_one_graph if stated is None else stated,
     )
 
 

@@ -42,6 +42,9 @@ class Share:
 
     `tokens` enter a product cut by tensor parallelism; `own_tokens` = tokens / tensor are the
     device's under sequence parallelism. `input_bytes` is the width of a quantised GEMM input.
+    Where `is_one_graph` the exchange between experts runs beside another micro-batch: of a
+    pipeline, between chunks (Megatron-Bridge asks for virtual stages, training/comm_overlap.py).
+    `expert_imbalance`, `expert_skew`: as of the job.
     """
 
     tokens: Floats
@@ -62,16 +65,20 @@ class Share:
     collective_code: Codes
     recompute_code: Codes
     is_half: Masks
+    is_one_graph: Masks
+    expert_imbalance: float
+    expert_skew: float
     stack: Stack
 
     @property
     def reduced_bytes(self) -> Floats:
-        """Bytes of one gradient on the wire: fp32, but 16 bits where training is in fp16.
+        """Bytes of one gradient on the wire: fp32, or 16 bits in fp16 and if the stack says so.
 
-        Megatron-LM accumulates and reduces in fp32 for bf16 alone (megatron/arguments.py,
-        accumulate_allreduce_grads_in_fp32).
+        Megatron-LM accumulates and reduces in fp32 for bf16 alone, unless told otherwise
+        (megatron/training/arguments.py, accumulate_allreduce_grads_in_fp32, grad_reduce_in_bf16).
         """
-        return np.where(self.is_half, WIDE_BYTES, FULL_BYTES)
+        is_short = self.is_half | (not self.stack.reduces_wide)
+        return np.where(is_short, WIDE_BYTES, FULL_BYTES)
 
     @property
     def is_block_scaled(self) -> Masks:
@@ -102,6 +109,7 @@ def share_of(
     is_narrow = np.array(PRECISION_BYTES)[plans.precision_code] < WIDE_BYTES
     reached = np.where(is_narrow, job.stack.narrow_gemm_frac, job.stack.gemm_frac)
     grouped = np.where(is_scaled, job.stack.grouped_frac, 1.0)
+    grouped = np.where(is_narrow, grouped, job.stack.wide_grouped_frac)
     return Share(
         tokens=tokens,
         own_tokens=tokens / plans.tensor_parallel,
@@ -121,19 +129,53 @@ def share_of(
         collective_code=plans.collective_code,
         recompute_code=plans.recompute_code,
         is_half=plans.precision_code == PRECISIONS.index("fp16"),
+        is_one_graph=job.stack.is_one_graph
+        & ((plans.pipeline_parallel == 1) | (plans.virtual_stages > 1)),
+        expert_imbalance=job.expert_imbalance,
+        expert_skew=job.expert_skew,
         stack=job.stack,
     )
 
 
 def imbalance(share: Share, kind: LayerKind) -> Floats:
-    """Tokens of the busiest expert rank over the mean, for evenly random routing.
+    """Tokens of the busiest expert rank over the mean.
 
-    Extreme value of a multinomial: 1 + sqrt(2 ln(E) (E - 1) / (tokens x top_k)), E expert ranks.
-    A lower bound: real routers are skewed beyond it.
+    Evenly random routing gives the extreme value of a multinomial, 1 + sqrt(2 ln(E) (E - 1) /
+    (tokens x top_k)) for E expert ranks: a lower bound, real routers are skewed beyond it. By how
+    much is the job's to say: a factor, a power law of the experts' loads, or both. A job whose
+    experts all sit on one rank has no imbalance.
     """
     ranks = share.expert
     draws = share.own_tokens * ranks * share.expert_tensor * kind.top_k
-    return 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+    random = 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+    skewed = power_law_imbalance(kind.experts, ranks, share.expert_skew)
+    return np.where(ranks > 1, random * skewed * share.expert_imbalance, 1.0)
+
+
+def power_law_imbalance(experts: int, ranks: Codes, skew: float) -> Floats:
+    """Load of the rank that holds the busiest expert over the mean, the rest placed evenly.
+
+    Parameters
+    ----------
+    experts : whose loads fall as 1, 2^-skew, 3^-skew and so on
+    ranks : (n,) among which they are divided
+    skew : exponent, 0 for equal loads
+
+    Returns
+    -------
+    (n,)
+
+    References
+    ----------
+    ai-dynamo/aiconfigurator docs/POWER_LAW_DISTRIBUTION.md, which samples such loads and takes the
+    rank with most; here their expected shape.
+    """
+    if skew == 0.0:
+        return np.ones(len(ranks))
+    loads = np.arange(1, experts + 1) ** -skew
+    top, rest = loads[0] / loads.mean(), loads[1:].mean() / loads.mean()
+    held = experts / ranks
+    return np.asarray((top + (held - 1.0) * rest) / held)
 
 
 def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:

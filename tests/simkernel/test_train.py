@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkernel import plugins
-from simkernel.candidates import TrainingPlans, plan_of
+from simkernel.candidates import RECOMPUTE, TrainingPlans, plan_of
 from simkernel.memory import Reserve
 from simkernel.models import training_flop_per_token
 from simkernel.placement import order_code
+from simkernel.share import power_law_imbalance
 from simkernel.stack import Stack
 from simkernel.train import training_step
 from simkernel.workload import TrainingJob
@@ -173,6 +174,98 @@ def test_a_step_is_never_shorter_than_the_launches_of_its_layers():
     step = training_step(job, DENSE, chip(), plan, RESERVE)
     assert step.time.total[0] >= 4 * DENSE.layers * 3.6e-3
     assert step.time.terms["host"][0] > 0
+
+
+def test_what_is_recomputed_whole_is_launched_again():
+    """vTrain's 3.3 ms a layer hold its forward launches twice."""
+    job = replace(JOB, stack=Stack(dense_host_s=100.0))
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
+    again = replace(plan, recompute_code=np.array([RECOMPUTE.index("full")]))
+    once_s, twice_s = (
+        training_step(job, DENSE, chip(), p, RESERVE).time.terms["host"][0] for p in (plan, again)
+    )
+    assert twice_s == pytest.approx(once_s * 4 / 3, rel=0.001)
+
+
+def test_work_of_the_length_of_its_launches_waits_as_well():
+    """Small kernels wait for the host while large ones do not: both together take 2^(1/3)."""
+    job = replace(JOB, stack=Stack())
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
+    alone = training_step(job, DENSE, chip(), plan, RESERVE).time
+    bound = replace(job, stack=Stack(dense_host_s=1e-9))
+    free_s = training_step(bound, DENSE, chip(), plan, RESERVE).time.total[0]
+    assert free_s == pytest.approx(alone.total[0], rel=1e-9)
+    slow = replace(job, stack=Stack(dense_host_s=10.0))
+    step = training_step(slow, DENSE, chip(), plan, RESERVE).time
+    assert step.total[0] == pytest.approx(10.0 * (DENSE.layers + 1), rel=0.01)
+
+
+@pytest.mark.parametrize("changes", [{"expert_imbalance": 1.5}, {"expert_skew": 0.3}])
+def test_uneven_experts_take_longer_and_more_memory(changes):
+    """A router that is taken as even promises steps that no run has."""
+    plan = plan_of(devices=64, supernode_devices=8, expert_parallel=8, global_batch_sequences=64)
+    even, uneven = (
+        training_step(job, MOE, chip(), plan, RESERVE) for job in (JOB, replace(JOB, **changes))
+    )
+    for name in ("gemm", "expert_parallel"):
+        assert uneven.time.terms[name][0] > even.time.terms[name][0] * 1.1
+    assert uneven.resident.total[0] > even.resident.total[0]
+    alone = replace(plan, expert_parallel=np.array([1]))
+    on_one = [
+        training_step(j, MOE, chip(), alone, RESERVE) for j in (JOB, replace(JOB, **changes))
+    ]
+    assert on_one[0].time.total[0] == on_one[1].time.total[0]
+
+
+def test_a_power_law_of_loads_is_felt_less_where_a_rank_holds_many_experts():
+    """64 experts at exponent 0.5: the first has 4.27 times the mean, its rank of 8 only 1.41."""
+    loads = np.arange(1, 65) ** -0.5
+    found = power_law_imbalance(64, np.array([1, 8, 64]), 0.5)
+    rest = (loads.sum() - 1.0) / 63 * 7
+    assert found == pytest.approx([1.0, (1.0 + rest) / (8 * loads.mean()), 1 / loads.mean()])
+    assert power_law_imbalance(64, np.array([8]), 0.0) == 1.0
+
+
+def test_a_step_as_one_graph_hides_the_exchange_but_not_without_chunks():
+    """Megatron-Bridge asks for virtual stages where a pipeline is to overlap its exchange."""
+    graph = replace(JOB, stack=Stack(is_one_graph=True, contention_frac=0.1))
+    plain = replace(JOB, stack=Stack(contention_frac=0.1))
+    one = plan_of(devices=64, supernode_devices=8, expert_parallel=8, global_batch_sequences=64)
+    piped = replace(one, pipeline_parallel=np.array([2]))
+    chunked = replace(
+        piped,
+        virtual_stages=np.array([2]),
+        schedule_code=np.array([SCHEDULES.index("interleaved")]),
+    )
+
+    def exchange_s(job, plan):
+        return training_step(job, MOE, chip(), plan, RESERVE).time.terms["expert_parallel"][0]
+
+    for plan in (one, chunked):
+        assert exchange_s(graph, plan) == pytest.approx(0.1 * exchange_s(plain, plan))
+    assert exchange_s(graph, piped) == exchange_s(plain, piped)
+
+
+def test_a_token_that_goes_once_to_a_device_sends_less_where_experts_are_few_devices():
+    """8 of 64 experts on 8 devices hit 5.4 of them on average: a third of the copies stay home."""
+    plan = plan_of(devices=8, supernode_devices=8, expert_parallel=8, global_batch_sequences=8)
+    copies, once = (
+        training_step(replace(JOB, stack=Stack(sends_once=s)), MOE, chip(), plan, RESERVE)
+        for s in (False, True)
+    )
+    missed = np.prod([(56.0 - i) / (64.0 - i) for i in range(8)])
+    ratio = once.time.terms["expert_parallel"][0] / copies.time.terms["expert_parallel"][0]
+    assert ratio == pytest.approx(1.0 - missed, rel=0.02)
+
+
+def test_gradients_in_16_bits_move_half_the_bytes():
+    """The vendor's recipes reduce in bf16: their synchronisation would be twice too long."""
+    plan = plan_of(devices=16, supernode_devices=8, global_batch_sequences=16, zero_stage=0)
+    wide, short = (
+        training_step(replace(JOB, stack=Stack(reduces_wide=w)), DENSE, chip(), plan, RESERVE)
+        for w in (True, False)
+    )
+    assert short.outside_bytes[0] == pytest.approx(wide.outside_bytes[0] / 2)
 
 
 def test_a_pipeline_gives_zero_3_no_memory_over_zero_1():
