@@ -22,7 +22,7 @@ UNFUSED, COMPILED, VENDOR, XLA = "unfused_2020", "compiled_2023", "vendor_2026",
 
 AS_IS = (
     "contention_frac", "grouped_frac", "wide_grouped_frac", "stream_passes", "straggler_frac",
-    "dense_host_s",
+    "dense_host_s", "narrow_attention_frac",
 )  # fmt: skip
 """Columns of profiles.csv that are fields of a Stack as they stand."""
 

@@ -88,6 +88,11 @@ step as one graph and the activation inside the grouped products: 26.08 (NVIDIA-
 Megatron-Bridge v0.6.0, src/megatron/bridge/perf_recipes: overlap_moe_expert_parallel_comm,
 cuda_graph_impl full_iteration, use_transformer_engine_op_fuser); in v0.5.0 some of them."""
 
+NARROW_ATTENTION_FRAC = 1.18
+"""Attention in 8 bits over 16 bits on B200, 4 sequences of 4,096 tokens: 1.243 over 1.057 ms
+(tests/truth/microbench.csv, attn_prefill). The recipes of ONE_GRAPH_FROM that take MXFP8 set
+fp8_dot_product_attention, but for DeepSeek-V3 on GB200."""
+
 DENSE_HOST_S, MOE_HOST_S = 0.0005, 0.004
 """Launches of fused stacks that no run among the published ones comes near: planning estimates."""
 
@@ -147,6 +152,7 @@ def profile_cells(values: Values, kind: str) -> dict[str, Column]:
     cells |= {"lagging_attention_frac": values("lagging_attention_frac", kind)}
     cells |= {"straggler_frac": values("straggler_frac", "all"), "exchange_frac": 1.0}
     cells |= {"product_frac": values("product_frac", kind)}
+    cells |= {"narrow_attention_frac": NARROW_ATTENTION_FRAC if kind == VENDOR else 1.0}
     if kind == UNFUSED:
         host_s = values("dense_host_s", kind)
         return cells | {

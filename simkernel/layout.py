@@ -102,7 +102,8 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     """
     placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
     wires = network(chips, plans.supernode_devices, plans.oversubscription)
-    share = share_of(job, chips, plans, placement, wires)
+    has_experts = any(kind.mlp == "moe" for kind in model.kinds)
+    share = share_of(job, chips, plans, placement, wires, has_experts=has_experts)
     layers = stage_layers(
         model, plans.pipeline_parallel, plans.virtual_stages, has_drafts=job.has_draft_layers
     )
@@ -184,7 +185,7 @@ def _host_s(share: Share, model: Model, layers: Floats, has_head: Floats) -> tup
     A third forward and two thirds backward; what is recomputed whole is launched again. The head
     and the loss launch about as many kernels as a layer.
     """
-    stack, is_graph = share.stack, share.is_one_graph[:, None]
+    stack = share.stack
     total = has_head * np.reshape(stack.dense_host_s, (-1, 1))
     for i, kind in enumerate(model.kinds):
         each: Column = stack.dense_host_s
@@ -192,8 +193,7 @@ def _host_s(share: Share, model: Model, layers: Floats, has_head: Floats) -> tup
             started = np.where(share.is_block_scaled, kind.experts / share.expert, 0.0)
             each = stack.moe_host_s + stack.expert_host_s * started
         total = total + layers[:, :, i] * np.reshape(each, (-1, 1))
-    if any(kind.mlp == "moe" for kind in model.kinds):
-        total = np.where(is_graph, 0.0, total)
+    total = np.where(share.is_one_graph[:, None], 0.0, total)
     again = (share.recompute_code == RECOMPUTE.index("full")) * 1.0
     return total / 3.0, total / 3.0 * (2.0 + again[:, None])
 

@@ -100,7 +100,13 @@ class Share:
 
 
 def share_of(
-    job: TrainingJob, chips: Chips, plans: TrainingPlans, placement: Placement, network: Network
+    job: TrainingJob,
+    chips: Chips,
+    plans: TrainingPlans,
+    placement: Placement,
+    network: Network,
+    *,
+    has_experts: bool = False,
 ) -> Share:
     """The share of every candidate; `chips` has one row or one per candidate."""
     tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
@@ -108,6 +114,9 @@ def share_of(
     is_scaled = np.isin(plans.precision_code, [PRECISIONS.index(name) for name in TENSOR_SCALED])
     is_narrow = np.array(PRECISION_BYTES)[plans.precision_code] < WIDE_BYTES
     reached = np.where(is_narrow, job.stack.narrow_gemm_frac, job.stack.gemm_frac)
+    may_overlap = (plans.pipeline_parallel == 1) | (plans.virtual_stages > 1)
+    is_one_graph = may_overlap & (has_experts and job.stack.is_one_graph)
+    narrow_core = np.where(is_one_graph & is_narrow, job.stack.narrow_attention_frac, 1.0)
     grouped = np.where(is_scaled, job.stack.grouped_frac, 1.0)
     grouped = np.where(is_narrow, grouped, job.stack.wide_grouped_frac)
     return Share(
@@ -122,15 +131,14 @@ def share_of(
         gemm=gemm_rates(chips, plans.precision_code, reached),
         grouped_gemm=gemm_rates(chips, plans.precision_code, reached * grouped),
         wide_gemm=gemm_rates(chips, wide_code, job.stack.gemm_frac),
-        attention=attention_rates(chips, job.stack.attention_frac),
+        attention=attention_rates(chips, job.stack.attention_frac * narrow_core),
         stream=stream_rates(chips),
         placement=placement,
         network=network,
         collective_code=plans.collective_code,
         recompute_code=plans.recompute_code,
         is_half=plans.precision_code == PRECISIONS.index("fp16"),
-        is_one_graph=job.stack.is_one_graph
-        & ((plans.pipeline_parallel == 1) | (plans.virtual_stages > 1)),
+        is_one_graph=is_one_graph,
         expert_imbalance=job.expert_imbalance,
         expert_skew=job.expert_skew,
         stack=job.stack,

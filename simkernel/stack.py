@@ -35,6 +35,8 @@ class Stack:
         scale per tensor or per block of 128
     wide_grouped_frac : the same for 16 bits
     attention_frac : of the rate of the isolated attention core
+    narrow_attention_frac : times that, where the step is one graph and products take 8 or 4 bits:
+        attention takes them as well then
     stream_passes : memory traffic of element-wise kernels, times what `ops` counts
     permute_passes : the same for permuting tokens to experts and back
     exchange_frac : time of the exchange between experts over what the wires say
@@ -59,6 +61,7 @@ class Stack:
     grouped_frac: Column = 1.0
     wide_grouped_frac: Column = 1.0
     attention_frac: Column = 1.0
+    narrow_attention_frac: Column = 1.0
     stream_passes: Column = 1.0
     permute_passes: Column = 1.0
     exchange_frac: Column = 1.0

@@ -246,6 +246,20 @@ def test_a_step_as_one_graph_hides_the_exchange_but_not_without_chunks():
     assert exchange_s(graph, piped) == exchange_s(plain, piped)
 
 
+def test_attention_takes_8_bits_only_in_a_graph_of_narrow_products():
+    """Recipes of one graph take 8 bits in attention too, but not in bf16 or without experts."""
+    graph = replace(JOB, stack=Stack(is_one_graph=True, narrow_attention_frac=1.25))
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8, precision_code=2)
+
+    def attention_s(job, plan, model=MOE):
+        return training_step(job, model, chip(), plan, RESERVE).time.terms["attention"][0]
+
+    assert attention_s(graph, plan) == pytest.approx(attention_s(JOB, plan) / 1.25, rel=0.02)
+    wide = replace(plan, precision_code=np.array([0]))
+    assert attention_s(graph, wide) == attention_s(JOB, wide)
+    assert attention_s(graph, plan, DENSE) == attention_s(JOB, plan, DENSE)
+
+
 def test_a_token_that_goes_once_to_a_device_sends_less_where_experts_are_few_devices():
     """8 of 64 experts on 8 devices hit 5.4 of them on average: a third of the copies stay home."""
     plan = plan_of(devices=8, supernode_devices=8, expert_parallel=8, global_batch_sequences=8)
