@@ -241,11 +241,10 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
 
 def _stack(row: TruthRow, stack: Stack) -> Stack:
     """A kind's stack with what the row itself says of it."""
-    stated = is_one_graph(row)
     return replace(
         stack,
         overlaps_tensor=stack.overlaps_tensor or overlaps_tensor(row),
-        is_one_graph=stack.is_one_graph if stated is None else stated,
+        is_one_graph=stack.is_one_graph or is_one_graph(row),
     )
 
 
