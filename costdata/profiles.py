@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from costdata.facts import ALL_ROWS, Row, Tables
@@ -23,13 +24,13 @@ SHIPPED = "shipped"
 UNFUSED, COMPILED, VENDOR, XLA = "unfused_2020", "compiled_2023", "vendor_2026", "xla"
 
 AS_IS = (
-    "contention_frac", "grouped_frac", "stream_passes", "straggler_frac", "dense_host_s",
+    "contention_frac", "grouped_frac", "wide_grouped_frac", "stream_passes", "straggler_frac",
+    "dense_host_s", "narrow_attention_frac",
 )  # fmt: skip
 """Columns of profiles.csv that are fields of a Stack as they stand."""
 
 MATURING = (
-    "permute_passes", "inside_exchange_frac", "outside_exchange_frac", "bias_passes", "moe_host_s",
-    "expert_host_s",
+    "permute_passes", "exchange_frac", "bias_passes", "moe_host_s", "expert_host_s",
 )  # fmt: skip
 """Columns whose value shrinks with every year of releases."""
 
@@ -61,16 +62,21 @@ def stack_of(tables: Tables, profile: str, chip: Row, release_year: float | None
     row, reach = tables["profiles"][(name,)], sustained_row(tables, chip)
     numbers: dict[str, Column] = {column: row.need(column) for column in NUMBERS}
     flags = {column: row.text(column) == "yes" for column in FLAGS}
-    older = 0.0 if release_year is None else row.need("release") - 2000.0 - release_year
-    return joined(
+    newest = row.number("release")
+    release = newest if release_year is None else 2000.0 + release_year
+    older = 0.0 if newest is None or release is None else newest - release
+    stack = joined(
         {**numbers, **flags},
         {column: reach.need(column) for column in REACHED},
         architecture=chip.text("architecture"),
         maturity_frac=math.exp(row.need("matures_per_year") * older),
     )
+    since = row.number("one_graph_from")
+    is_new = release is not None and since is not None and release >= since
+    return replace(stack, is_one_graph=is_new)
 
 
-FLAGS = ("is_attention_fused", "overlaps_data", "overlaps_tensor")
+FLAGS = ("is_attention_fused", "overlaps_data", "overlaps_tensor", "sends_once")
 NUMBERS = (*AS_IS, *MATURING, "product_frac", "attention_frac", "lagging_attention_frac")
 REACHED = ("gemm_frac", "narrow_gemm_frac")
 

@@ -24,6 +24,7 @@ from planner.rule import ChipSizes
 from planner.rules import model_counts
 from planner.space import Space, make_space
 from planner.study import Names, Study
+from planner.study_parts import PowerLaw, TrainWorkload
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
 from simkernel.hardware import PRECISIONS, Chips
@@ -167,6 +168,8 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         tokens_per_sequence=work.tokens_per_sequence,
         max_global_batch_tokens=work.max_global_batch_tokens,
         has_draft_layers=work.mtp,
+        expert_imbalance=_imbalance(work, catalog),
+        expert_skew=_skew(work),
     )
     return Engine(
         study=study,
@@ -176,6 +179,19 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         space=make_space(chosen, model_counts(model, work), sizes),
         missing=MappingProxyType(missing),
     )
+
+
+def _imbalance(work: TrainWorkload, catalog: Catalog) -> float:
+    """Load of the busiest expert rank over evenly random routing's."""
+    given = work.expert_imbalance
+    if given is None:
+        return catalog.planning("expert_imbalance")
+    return given if isinstance(given, float) else 1.0
+
+
+def _skew(work: TrainWorkload) -> float:
+    given = work.expert_imbalance
+    return given.power_law if isinstance(given, PowerLaw) else 0.0
 
 
 def catalogue_names(catalog: Catalog | None = None) -> Names:

@@ -76,8 +76,10 @@ def _every_chunk_has_a_layer(c: Columns, x: Context) -> Mask:
 
 def _virtual_stages_fit(c: Columns, x: Context) -> Mask:
     several = (c["virtual_stages"] > 1) & (c["pipeline_parallel"] > 1)
+    is_whole = c["virtual_stages"] == 1
+    is_alone = is_whole & (c["pipeline_parallel"] == 1) & ~of_schedule("NEEDS_PIPELINE", c, x)
     is_chunked = of_schedule("IS_CHUNKED", c, x)
-    return np.asarray(np.where(is_chunked, several, c["virtual_stages"] == 1))
+    return np.asarray(np.where(is_chunked, several | is_alone, is_whole))
 
 
 def _recompute_fits(c: Columns, x: Context) -> Mask:
@@ -105,4 +107,5 @@ def schedule_is_first(c: Columns, x: Context) -> Mask:
     names = x.levels["schedule"]
     plain = [name for name in names if not _schedule(name).IS_CHUNKED]
     wanted = DEFAULT_SCHEDULE if DEFAULT_SCHEDULE in names else (plain or names)[0]
-    return np.asarray((c["pipeline_parallel"] > 1) | (c["schedule"] == names.index(wanted)))
+    is_own = (c["pipeline_parallel"] > 1) | ~of_schedule("NEEDS_PIPELINE", c, x)
+    return np.asarray(is_own | (c["schedule"] == names.index(wanted)))

@@ -3,15 +3,26 @@
 The first part was written before any score was looked at: of the plans that fit in memory, the one
 with the least tensor parallelism, then the least sharding (ZeRO 1, then 3), then the least
 recompute, then the largest micro-batch up to 16,384 tokens (one sequence with a pipeline or with
-tensor parallelism of 4 or more). What follows was added after scores had been seen: a pipeline
-whose virtual stages are not stated is interleaved, with chunks of at least two layers, if its
-micro-batches allow (Megatron-LM's recipes), but one forward one backward with ZeRO 3 (torchtitan's
-default schedule), and a row whose column `schedule`, or whose notes, name a schedule ran it if its
-micro-batches allow. A stated recompute is the least: where it does not fit, the next stronger one
-is taken, since what one source calls none or selective another's kernels already compute again.
-Where no such plan fits, half of the layers' activations wait in host memory, then all
-(Megatron-Bridge's FSDP recipes offload 20 to 40 of 80 layers, those of tpu-recipes the input of
-every layer), except under schedules that cannot offload.
+tensor parallelism of 4 or more).
+
+What follows was added after scores had been seen. A pipeline whose virtual stages are not stated
+is interleaved, with chunks of at least two layers, if its micro-batches allow (Megatron-LM's
+recipes). A row that names a vendor's release has none: the recipes of those rows leave them out
+(NVIDIA-NeMo/Megatron-Bridge v0.3.0 to v0.5.0). With ZeRO 3 a pipeline is PyTorch's as torchtitan
+sets it up (commit 9dec370, December 2024, config_manager.py, parallelisms/pipelining_utils.py):
+one forward one backward, or two stages on each device where the row's notes say interleaved, and
+as many micro-batches as stages. A row whose column `schedule`, or whose notes, name a schedule ran
+it if its micro-batches allow; recipes that make a step one graph run the exchange of experts
+beside other micro-batches (combined 1f1b) without a pipeline or between chunks.
+
+Stacks without flash attention recompute in full (GPT-NeoX as in EleutherAI/pythia models/*.yml,
+Megatron-LM as in Narayanan et al. 2021, section 3.5). A stated recompute is the least: where it
+does not fit, not even at the low end of the band on memory, the next stronger one is taken, since
+what one source calls none or selective another's kernels already compute again. Where no such plan
+fits, half of the layers' activations wait in host memory, then all (Megatron-Bridge's FSDP recipes
+offload 20 to 40 of 80 layers, those of tpu-recipes the input of every layer), except under
+schedules that cannot offload.
+
 Sequence parallelism goes with tensor parallelism unless a row denies it. Every other degree left
 blank is 1. The scale-up domain is the smallest on offer that holds the job, else the largest.
 """
@@ -24,6 +35,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from planner.truth_rows import TruthRow
+from planner.truth_stacks import is_attention_fused
 from simkernel import plugins
 from simkernel.candidates import OFFLOAD, PLAIN_SCHEDULE, RECOMPUTE
 from simkernel.errors import MissingFact
@@ -39,8 +51,13 @@ FROM_TENSOR_SINGLE = 4
 ACTIVATIONS = ("none", "half_activations", "activations")
 """How much of the activations waits in host memory, in the order in which it is tried."""
 
+INTERLEAVED_STAGES = 2
+"""Stages on each device of PyTorch's looped schedules, if the split is not given (as above)."""
+
 FEWEST_CHUNK_LAYERS = 2
 """Published interleaved runs keep one to five layers in a chunk (Megatron-LM, NeMo recipes)."""
+
+OVERLAPPED = "combined_1f1b"
 
 NAMED_SCHEDULES = (
     ("dual_pipe_v", re.compile(r"dual[ _-]?pipe[ _-]?v", re.IGNORECASE)),
@@ -68,11 +85,16 @@ class Stated:
 
 
 def plans_of_row(
-    row: TruthRow, model: Model, domain_options: Sequence[int], *, has_host: bool = True
+    row: TruthRow,
+    model: Model,
+    domain_options: Sequence[int],
+    *,
+    has_host: bool = True,
+    is_one_graph: bool = False,
 ) -> list[Decisions]:
     """Candidate plans in the order in which the rule prefers them.
 
-    `has_host` : the host's memory and the link to it are known.
+    `has_host` : the host's memory and the link to it are known; `is_one_graph` : as of the stack.
 
     Raises
     ------
@@ -89,7 +111,8 @@ def plans_of_row(
             _recompute(row),
         )
         for micro in _micro(row, stated, tensor)
-        for schedule in (_schedule(row, model, stated, tensor, micro),)
+        for plain in (_schedule(row, model, stated, tensor, micro),)
+        for schedule in (_overlapped(plain, stated, recompute) if is_one_graph else plain,)
         if offload == ACTIVATIONS[0] or not _puts_off_weights(schedule[0])
     ]
     if not plans:
@@ -139,10 +162,16 @@ def _zero(row: TruthRow) -> list[int]:
 def _recompute(row: TruthRow) -> list[str]:
     """The stated mode and the next stronger one; every mode where none is stated."""
     given = row.text("recompute")
-    if given not in RECOMPUTE:
-        return list(RECOMPUTE)
-    least = RECOMPUTE.index(given)
-    return list(RECOMPUTE[least : least + 2])
+    if given in RECOMPUTE:
+        least = RECOMPUTE.index(given)
+        return list(RECOMPUTE[least : least + 2])
+    return list(RECOMPUTE) if is_attention_fused(row) else ["full"]
+
+
+def is_as_stated(row: TruthRow, plan: Decisions) -> bool:
+    """The plan keeps activations as the row says that they were kept."""
+    mode = RECOMPUTE[int(plan["recompute_code"])]
+    return row.text("recompute") == mode and plan["offload_code"] == 0
 
 
 def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
@@ -155,6 +184,8 @@ def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
     given = row.count("micro_batch")
     if given is not None:
         options = [given]
+    elif stated.pipeline > 1 and row.text("zero_stage") == "3":
+        options = [max(own // stated.pipeline, 1)]
     elif stated.pipeline > 1 or tensor >= FROM_TENSOR_SINGLE:
         options = [1]
     else:
@@ -167,8 +198,7 @@ def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
 def _schedule(
     row: TruthRow, model: Model, stated: Stated, tensor: int, micro: int
 ) -> tuple[str, int]:
-    """Schedule and virtual stages: as stated, else as many as leave two layers a chunk."""
-    given = 1 if row.text("zero_stage") == "3" else row.count("vpp")
+    """Schedule and virtual stages: as stated, as PyTorch's, else two layers a chunk."""
     stages = stated.pipeline
     if stages == 1:
         return PLAIN_SCHEDULE, 1
@@ -176,10 +206,27 @@ def _schedule(
     named = _named_schedule(row)
     if named and _can_run(named, stages, count):
         return named, 1
+    given = _stated_chunks(row)
     if given is None and count % stages == 0:
         given = model.layers // (stages * FEWEST_CHUNK_LAYERS)
     chunks = max(given or 1, 1)
     return ("interleaved" if chunks > 1 else PLAIN_SCHEDULE), chunks
+
+
+def _stated_chunks(row: TruthRow) -> int | None:
+    given = row.count("vpp")
+    if given is None and row.text("software_release"):
+        return 1
+    if given is None and row.text("zero_stage") == "3":
+        return INTERLEAVED_STAGES if "interleaved" in row.text("notes").lower() else 1
+    return given
+
+
+def _overlapped(schedule: tuple[str, int], stated: Stated, recompute: str) -> tuple[str, int]:
+    """The schedule with the exchange of experts beside other micro-batches, where it can be."""
+    name, chunks = schedule
+    is_able = recompute != RECOMPUTE[-1] and stated.expert > 1
+    return (OVERLAPPED, chunks) if is_able and (stated.pipeline == 1 or chunks > 1) else schedule
 
 
 def _named_schedule(row: TruthRow) -> str:

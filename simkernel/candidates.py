@@ -93,6 +93,11 @@ class TrainingPlans(Columns):
         return bool(np.any(self.runs_pairs))
 
     @property
+    def frees_in_pairs(self) -> Masks:
+        """Pairs keep a layer of one micro-batch as they free one of another."""
+        return plugins.constants("schedules", "FREES_IN_PAIRS", self.schedule_code)
+
+    @property
     def model_stages(self) -> Codes:
         """Stages that the model is cut into, virtual ones apart."""
         if not self.has_folds:

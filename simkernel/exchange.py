@@ -122,7 +122,8 @@ def _in_pieces(share: Share, moved: Pass) -> Pass:
 
     References
     ----------
-    Wang et al., Overlap Communication with Dependent Computation, ASPLOS 2023, section 3.
+    Wang et al., Overlap Communication with Dependent Computation via Decomposition in Large Deep
+    Learning Models, ASPLOS 2023, pages 93-106.
     """
     if not share.stack.overlaps_tensor:
         return moved
@@ -171,12 +172,13 @@ def expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     """
     group, busiest = share.placement.expert, imbalance(share, kind)
     copies = share.own_tokens * kind.top_k * model.hidden * busiest
+    sent_frac = _sent_frac(share, kind)
     domains = group.domains.astype(float)
-    remote = distinct_domains(domains, kind) / kind.top_k * np.where(domains > 1, 1.0, 0.0)
+    remote = distinct_domains(domains, kind) / kind.top_k / sent_frac
     remote_frac = np.minimum(np.where(domains > 1, remote, 1.0), 1.0)
     both = Pass()
     for width in (share.input_bytes, WIDE_BYTES):
-        once = collective(share, "all_to_all", group, copies * width, remote_frac)
+        once = collective(share, "all_to_all", group, copies * sent_frac * width, remote_frac)
         both = both + _as_slow_as_stack(share, once)
     spread = share.placement.expert_tensor
     inner = copies * share.expert_tensor * WIDE_BYTES
@@ -184,12 +186,30 @@ def expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     return both + gather + collective(share, "reduce_scatter", spread, inner)
 
 
+def _sent_frac(share: Share, kind: LayerKind) -> Column:
+    """Share of a token's copies that are sent, where a device takes one for all its experts.
+
+    DeepEP and its kin send a token to a device once and add up its experts' results there before
+    they send them back; NCCL's all-to-all moves one copy per expert.
+
+    References
+    ----------
+    deepseek-ai/DeepEP, csrc/kernels (is_token_in_rank); how many devices: as for domains.
+    """
+    if not share.stack.sends_once:
+        return 1.0
+    return np.minimum(distinct_domains(share.expert * 1.0, kind) / kind.top_k, 1.0)
+
+
 def _as_slow_as_stack(share: Share, moved: Pass) -> Pass:
-    """An exchange between experts, each tier as slow as the stack makes it."""
-    inside = moved.inside_s * share.stack.inside_exchange_frac
-    outside = moved.outside_s * share.stack.outside_exchange_frac
-    latency = moved.floor_s - np.maximum(moved.inside_s, moved.outside_s)
-    return replace(moved, floor_s=np.maximum(inside, outside) + latency)
+    """An exchange between experts, as slow as the stack makes it."""
+    frac = share.stack.exchange_frac
+    return replace(
+        moved,
+        inside_s=moved.inside_s * frac,
+        outside_s=moved.outside_s * frac,
+        floor_s=moved.floor_s * frac,
+    )
 
 
 def distinct_domains(domains: Column, kind: LayerKind) -> Column:

@@ -157,7 +157,8 @@ def resident_ledger(
     ----------
     ZeRO stages: Rajbhandari et al. 2020, section 5. Activations in flight: the schedule's file.
     """
-    kept, each = _kept(plans, memory), by_device(memory.per_micro_batch, plans.stages_held)
+    each = by_device(memory.per_micro_batch, plans.stages_held)
+    kept = _kept(plans, memory) + _layer_of_a_pair(plans, each, layer_counts)
     activations = staying(plans, kept, each, layer_counts)
     optimiser = _state(parameters, ranks, keeping.optimiser_bytes, plans.zero_stage >= 1)
     weight_bytes = keeping.weight_bytes(plans.precision_code, plans.is_weight_cut)
@@ -165,7 +166,7 @@ def resident_ledger(
         "weights": _state(parameters, ranks, weight_bytes, plans.is_weight_cut),
         "gradients": _state(parameters, ranks, keeping.gradient_bytes, plans.is_gradient_cut),
         "optimiser": on_device(plans, optimiser),
-        "gathered_weights": _gathered(parameters, plans.is_weight_cut, layer_counts),
+        "gathered_weights": _gathered(parameters, plans, layer_counts),
         "activations": activations + memory.again[:, None],
         "logits": memory.logits,
     }
@@ -283,6 +284,14 @@ def _kept(plans: TrainingPlans, memory: StageMemory) -> Floats:
     return kept + np.where(plans.stages_held[:, None] > 1, mirror, 0.0)
 
 
+def _layer_of_a_pair(plans: TrainingPlans, each: Floats, layer_counts: Floats) -> Floats:
+    """(n, 3) the layer that a pair keeps before it frees another; 0 where it frees none."""
+    if not plans.has_pairs:
+        return np.zeros(1)
+    is_there = plans.frees_in_pairs & (plans.micro_batches > 1)
+    return is_there[:, None] * each / np.maximum(layer_counts, 1.0)
+
+
 def _in_flight(plans: TrainingPlans, at: tuple[Codes, ...]) -> Floats:
     """(n, 3) micro-batches that three stages keep, from the file of the candidate's schedule."""
     stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
@@ -303,8 +312,12 @@ def _state(
     return held * np.broadcast_to(np.asarray(each), dense_cut.shape)[:, None]
 
 
-def _gathered(parameters: StageParameters, is_cut: Masks, layer_counts: Floats) -> Floats:
-    """(n, 3) whole weights of the layer in work and of the next one, where ZeRO-3 gathers them."""
+def _gathered(parameters: StageParameters, plans: TrainingPlans, layer_counts: Floats) -> Floats:
+    """(n, 3) whole weights of the layer in work and of the next one, where ZeRO-3 gathers them.
+
+    Passes beside each other work on different layers.
+    """
     count = np.maximum(layer_counts, 1.0)
     two = 2.0 * (parameters.dense + parameters.expert) / count * WIDE_BYTES
-    return np.where(is_cut[:, None], two, 0.0)
+    passes = np.where(plans.is_weight_cut, 1.0 + plans.runs_pairs, 0.0)
+    return two * passes[:, None]

@@ -227,10 +227,11 @@ def _state(share: Share, core: Core, factor: float) -> Pass:
 def _squared(share: Share, core: Core, factor: float) -> Pass:
     """Unfused attention: scores are masked, normalised and dropped out through memory.
 
-    Scale and mask read and write 2 bytes, softmax 2 + 2, dropout 2 + 2 + 1 for the mask.
+    Scale, mask and softmax are one kernel of Megatron-LM (megatron/fused_kernels,
+    scaled_upper_triang_masked_softmax): 2 bytes in and 2 out, dropout 2 + 2 + 1 for its mask.
     """
     values = share.tokens * share.sequence_tokens * core.heads / share.tensor
-    return computed(stream_work(share.stream, values * 13.0 * factor * share.stack.stream_passes))
+    return computed(stream_work(share.stream, values * 9.0 * factor * share.stack.stream_passes))
 
 
 def _elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: float) -> Pass:
@@ -257,12 +258,13 @@ def _mlp_values(share: Share, model: Model, kind: LayerKind) -> tuple[Column, Co
     if kind.mlp == "dense":
         return part * width * each, part * width, 0.0
     routed = own * kind.top_k * imbalance(share, kind)
-    values = routed * width * each + own * kind.shared_width * each
+    beside, permuted = own * kind.shared_width, routed * 4 * model.hidden
+    own_kernels = np.where(share.is_one_graph, 0.0, 1.0)
+    values = routed * width * each * own_kernels + beside * each
     if kind.expert_vector_parameters:
         results = routed * (width * (each - 1) + model.hidden)
         values = values + results * share.stack.bias_passes
-    cast = routed * (width + model.hidden) + own * kind.shared_width
-    return values, cast, routed * 4 * model.hidden
+    return values, routed * (width * own_kernels + model.hidden) + beside, permuted
 
 
 def _beside(core: Pass, traffic: Pass) -> Pass:

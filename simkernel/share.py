@@ -41,7 +41,8 @@ class Share:
     `tokens` enter a product cut by tensor parallelism, of whose width a device has as much as
     `cut_tokens` = tokens / tensor have of the whole; norms and residuals work on `own_tokens`, the
     cut ones under sequence parallelism, else all. `input_bytes` is the width of a quantised GEMM
-    input.
+    input. `is_one_graph`: without a pipeline, or between its chunks (Megatron-Bridge asks for
+    virtual stages, training/comm_overlap.py). `expert_imbalance`, `expert_skew`: as of the job.
     """
 
     tokens: Floats
@@ -64,6 +65,9 @@ class Share:
     collective_code: Codes
     recompute_code: Codes
     is_half: Masks
+    is_one_graph: Masks
+    expert_imbalance: float
+    expert_skew: float
     stack: Stack
     keeping: Keeping
 
@@ -71,8 +75,8 @@ class Share:
     def reduced_bytes(self) -> Floats:
         """Bytes of one gradient on the wire: as kept, but 16 bits where training is in fp16.
 
-        Megatron-LM accumulates and reduces in fp32 for bf16 alone (megatron/arguments.py,
-        accumulate_allreduce_grads_in_fp32).
+        Megatron-LM accumulates and reduces in fp32 for bf16 alone, unless told otherwise
+        (megatron/training/arguments.py, accumulate_allreduce_grads_in_fp32, grad_reduce_in_bf16).
         """
         return np.where(self.is_half, WIDE_BYTES, self.keeping.gradient_bytes)
 
@@ -96,7 +100,13 @@ class Share:
 
 
 def share_of(
-    job: TrainingJob, chips: Chips, plans: TrainingPlans, placement: Placement, network: Network
+    job: TrainingJob,
+    chips: Chips,
+    plans: TrainingPlans,
+    placement: Placement,
+    network: Network,
+    *,
+    has_experts: bool = False,
 ) -> Share:
     """The share of every candidate; `chips` has one row or one per candidate."""
     tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
@@ -105,7 +115,11 @@ def share_of(
     is_scaled = np.isin(plans.precision_code, [PRECISIONS.index(name) for name in TENSOR_SCALED])
     is_narrow = np.array(PRECISION_BYTES)[plans.precision_code] < WIDE_BYTES
     reached = np.where(is_narrow, job.stack.narrow_gemm_frac, job.stack.gemm_frac)
+    may_overlap = (plans.pipeline_parallel == 1) | (plans.virtual_stages > 1)
+    is_one_graph = may_overlap & (has_experts and job.stack.is_one_graph)
+    narrow_core = np.where(is_one_graph & is_narrow, job.stack.narrow_attention_frac, 1.0)
     grouped = np.where(is_scaled, job.stack.grouped_frac, 1.0)
+    grouped = np.where(is_narrow, grouped, job.stack.wide_grouped_frac)
     return Share(
         tokens=tokens,
         own_tokens=np.where(is_cut, cut, tokens),
@@ -120,27 +134,60 @@ def share_of(
         gemm=gemm_rates(chips, plans.precision_code, reached),
         grouped_gemm=gemm_rates(chips, plans.precision_code, reached * grouped),
         wide_gemm=gemm_rates(chips, wide_code, job.stack.gemm_frac),
-        attention=attention_rates(chips, job.stack.attention_frac),
+        attention=attention_rates(chips, job.stack.attention_frac * narrow_core),
         stream=stream_rates(chips),
         placement=placement,
         network=network,
         collective_code=plans.collective_code,
         recompute_code=plans.recompute_code,
         is_half=plans.precision_code == PRECISIONS.index("fp16"),
+        is_one_graph=is_one_graph,
+        expert_imbalance=job.expert_imbalance,
+        expert_skew=job.expert_skew,
         stack=job.stack,
         keeping=job.keeping,
     )
 
 
 def imbalance(share: Share, kind: LayerKind) -> Floats:
-    """Tokens of the busiest expert rank over the mean, for evenly random routing.
+    """Tokens of the busiest expert rank over the mean.
 
-    Extreme value of a multinomial: 1 + sqrt(2 ln(E) (E - 1) / (tokens x top_k)), E expert ranks.
-    A lower bound: real routers are skewed beyond it.
+    Evenly random routing gives the extreme value of a multinomial, 1 + sqrt(2 ln(E) (E - 1) /
+    (tokens x top_k)) for E expert ranks: a lower bound, real routers are skewed beyond it. By how
+    much is the job's to say: a factor, a power law of the experts' loads, or both. A job whose
+    experts all sit on one rank has no imbalance.
     """
     ranks = share.expert
     draws = share.own_tokens * ranks * share.expert_tensor * kind.top_k
-    return 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+    random = 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+    skewed = power_law_imbalance(kind.experts, ranks, share.expert_skew)
+    return np.where(ranks > 1, random * skewed * share.expert_imbalance, 1.0)
+
+
+def power_law_imbalance(experts: int, ranks: Codes, skew: float) -> Floats:
+    """Load of the rank that holds the busiest expert over the mean, the rest placed evenly.
+
+    Parameters
+    ----------
+    experts : whose loads fall as 1, 2^-skew, 3^-skew and so on
+    ranks : (n,) among which they are divided
+    skew : exponent, 0 for equal loads
+
+    Returns
+    -------
+    (n,)
+
+    References
+    ----------
+    ai-dynamo/aiconfigurator docs/POWER_LAW_DISTRIBUTION.md, which samples such loads and takes the
+    rank with most; here their expected shape.
+    """
+    if skew == 0.0:
+        return np.ones(len(ranks))
+    loads = np.arange(1, experts + 1) ** -skew
+    top, rest = loads[0] / loads.mean(), loads[1:].mean() / loads.mean()
+    held = experts / ranks
+    return np.asarray((top + (held - 1.0) * rest) / held)
 
 
 def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:

@@ -24,7 +24,7 @@ from simkernel.stages import STAGES, by_device
 BATCH_FREE = ("global_batch_sequences", "schedule_code", "power_cap_frac")
 """Decisions of a plan that its turns do not depend on, but for the stages a device holds."""
 
-HIDEABLE = ("expert_parallel", "pipeline_send", "offload")
+HIDEABLE = ("expert_parallel", "pipeline_send", "offload", "data_parallel_per_micro_batch")
 """Terms of a turn that run beside another micro-batch where a schedule pairs passes."""
 
 
@@ -176,12 +176,14 @@ def _with_pairs(
     """Passes of the three stages, and their pairs where a schedule runs any."""
     if not plans.has_pairs:
         return StageTimes(*times)
-    sends = layout.send.times(2.0 * plans.virtual_stages)
-    pairs = []
-    for i in range(len(STAGES)):
-        same_s = _pair_s(layout.work[i], layout.work[i], sends, stack, (times[i], times[i]))
+    sends, pairs = layout.send.times(2.0 * plans.virtual_stages), []
+    each_gather, each_reduce = _zero_masks(plans)
+    for i, sync in enumerate(layout.sync):
+        beside = sends + _gather(plans, sync).times(2.0 * each_gather)
+        beside = beside + _reduce(plans, sync).times(each_reduce)
+        same_s = _pair_s(layout.work[i], layout.work[i], beside, stack, (times[i], times[i]))
         mirror = (times[i], times[-1 - i])
-        both_s = _pair_s(layout.work[i], layout.work[-1 - i], sends, stack, mirror)
+        both_s = _pair_s(layout.work[i], layout.work[-1 - i], beside, stack, mirror)
         pairs.append(np.where(plans.stages_held > 1, both_s, same_s))
     return StageTimes(*(replace(t, pair_s=s) for t, s in zip(times, pairs, strict=True)))
 
@@ -189,15 +191,16 @@ def _with_pairs(
 def _pair_s(
     here: StageWork,
     there: StageWork,
-    sends: Pass,
+    beside: Pass,
     stack: Stack,
     alone: tuple[PassTimes, PassTimes],
 ) -> Floats:
     """A forward pass on a stage beside a backward pass of another micro-batch, there.
 
-    What experts exchange, and the sends to the next stages, run beside the work of the other
-    pass; never shorter than either pass alone, nor longer than one after the other. Copies to the
-    host and back go opposite ways on the link: each is waited for as in its own pass alone.
+    What experts exchange runs beside the work of the other pass, as do the sends to the next
+    stages and what sharded weights and gradients take, in `beside`. Never shorter than either pass
+    alone, nor longer than one after the other. Copies to the host and back go opposite ways on the
+    link: each is waited for as in its own pass alone.
 
     References
     ----------
@@ -205,7 +208,7 @@ def _pair_s(
     """
     moved = here.exchange + there.exchange
     done = (here.forward + there.backward).without(moved)
-    both_s = overlapped(done, moved + sends, stack)
+    both_s = overlapped(done, moved + beside, stack)
     forward_s, backward_s = alone[0].forward_s, alone[1].backward_s
     at_least_s = np.maximum(both_s, np.maximum(forward_s, backward_s))
     return np.minimum(at_least_s, forward_s + backward_s)

@@ -15,7 +15,10 @@ Every file exports
         the other end
     STAGE_COPIES: devices that serve the same stage
     RUNS_PAIRS: items of two are forward and backward passes whose exchange is overlapped
+    FREES_IN_PAIRS: a pair goes layer by layer, and keeps a layer of its forward pass as it frees
+        one of its backward pass
     NEEDS_EXPERT_PARALLEL: it is refused where experts are not shared out
+    NEEDS_PIPELINE: with one stage it is the plain schedule
     RUNS_FULL_RECOMPUTE: whole layers can be run again in it
     PUTS_OFF_WEIGHTS: some gradients of weights come long after those of their inputs
 `stages` are devices along the pipeline, except where devices hold two stages and nobody a copy:

@@ -1,7 +1,8 @@
 """Interleaved, with each backward pass beside the next forward pass of the same device.
 
 What experts exchange runs beside the work of the other pass ("combined 1F1B" of Megatron-Core,
-its guide on expert-parallel all-to-all overlap; `--overlap-moe-expert-parallel-comm`).
+its guide on expert-parallel all-to-all overlap; `--overlap-moe-expert-parallel-comm`). With one
+stage and one chunk it is a forward pass beside the backward pass of the micro-batch before.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ STAGE_MULTIPLE = 1
 STAGES_HELD = 1
 STAGE_COPIES = 1
 RUNS_PAIRS = True
+FREES_IN_PAIRS = True
 NEEDS_EXPERT_PARALLEL = True
+NEEDS_PIPELINE = False
 RUNS_FULL_RECOMPUTE = False
 PUTS_OFF_WEIGHTS = False
 
@@ -52,8 +55,13 @@ def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) 
 
 
 def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:
-    """One warm-up chunk more than interleaved, and both chunks of the pair in work."""
-    warm = 2 * (stages - stage - 1) + (chunks - 1) * stages + 2
+    """As interleaved, one warm-up chunk more: a pair frees a layer for every layer it keeps.
+
+    References
+    ----------
+    NVIDIA/Megatron-LM, core/models/common/model_chunk_schedule_plan.py (run, release_state).
+    """
+    warm = 2 * (stages - stage - 1) + (chunks - 1) * stages + 1
     return np.minimum(warm, micro_batches * chunks) / chunks
 
 

@@ -110,8 +110,10 @@ def played(module, devices, chunks, micro_batches, seconds):
                 for one in item:
                     done |= dict.fromkeys(line.gives(d, *one), clock[d])
                     kept[d] += one[0] == "forward"
-                peak[d] = max(peak[d], kept[d])
-                kept[d] -= sum(one[0] in ("backward", "weight") for one in item)
+                freed = sum(one[0] in ("backward", "weight") for one in item)
+                as_it_goes = freed if module.FREES_IN_PAIRS and len(item) > 1 else 0
+                peak[d] = max(peak[d], kept[d] - as_it_goes)
+                kept[d] -= freed
                 position[d] += 1
                 moved = True
         assert moved, "the order waits for itself"
@@ -128,7 +130,8 @@ def schedule_cases():
     """Cases that a schedule can run; several chunks where it has chunks."""
     for name in plugins.names("schedules"):
         module = plugins.find("schedules", name)
-        for case in CHUNKED if module.IS_CHUNKED else CASES:
+        alone = [] if module.NEEDS_PIPELINE else [(1, 1, 1), (1, 1, 5)]
+        for case in CHUNKED + alone if module.IS_CHUNKED else CASES:
             if case[0] % module.STAGE_MULTIPLE == 0 and module.fills(case[0], case[2]):
                 yield (name, *case)
 

@@ -305,6 +305,17 @@ def test_every_schedule_differs_from_the_plain_one(experts):
         assert moved, name
 
 
+def test_the_imbalance_of_experts_is_no_dead_knob_and_not_even_by_default(experts):
+    """Real routers are skewed: a default of 1 would promise what no run has."""
+
+    def days(*more):
+        return evaluated(experts, *BASE, *more)["metrics"]["days"]
+
+    even = days('workload.main.expert_imbalance="uniform"')
+    assert even < days() < days("workload.main.expert_imbalance=2.0")
+    assert even < days("workload.main.expert_imbalance={ power_law = 0.5 }")
+
+
 def test_an_axis_without_physics_is_refused(experts):
     """A source of times that is not there would be taken for another."""
     for axis, value in ONE_VALUE.items():

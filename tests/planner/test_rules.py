@@ -215,6 +215,13 @@ def broken(model, **values):
             | {"recompute": 1, "expert_parallel": 8},
             {"schedule_forbids_full_recompute"},
         ),
+        (MOE, {"schedule": 6, "expert_parallel": 8}, set()),
+        (
+            MOE,
+            {"schedule": 6, "expert_parallel": 8, "virtual_stages": 2},
+            {"virtual_stages_need_interleaving"},
+        ),
+        (MOE, {"schedule": 3, "expert_parallel": 8}, {"schedule_repeats"}),
         (GQA, {"pipeline_parallel": 4, "schedule": 4, "recompute": 1}, set()),
         (GQA, {"pipeline_parallel": 4, "schedule": 4, "offload": 1}, set()),
         (

@@ -172,6 +172,15 @@ def test_every_kind_of_bad_table_is_told(table, problem):
     assert problem in fault
 
 
+@pytest.mark.parametrize("given", ["0.9", '"zipf"', "{ power_law = -1 }", "{ zipf = 1 }"])
+def test_an_imbalance_of_experts_that_cannot_be_is_told(given):
+    """A misspelt distribution would be taken as even routing."""
+    key = f"tokens_per_sequence = 4096\nexpert_imbalance = {given}"
+    (fault,) = faults_of(GOOD.replace("tokens_per_sequence = 4096", key))
+    assert fault.startswith("studies/x.toml:10: workload.main.expert_imbalance")
+    assert "{ power_law = 0.3 }" in fault
+
+
 def test_names_of_the_catalogue_are_looked_up_and_spelled_its_way():
     """An alias would be a second chip, and an unknown one would fail in the sweep."""
 

@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkernel import plugins
-from simkernel.candidates import PLAIN_SCHEDULE, TrainingPlans, plan_of
+from simkernel.candidates import PLAIN_SCHEDULE, RECOMPUTE, TrainingPlans, plan_of
+from simkernel.keeping import Keeping
 from simkernel.memory import Reserve
 from simkernel.models import training_flop_per_token
 from simkernel.placement import order_code
+from simkernel.share import power_law_imbalance
 from simkernel.stack import Stack
 from simkernel.train import training_step
 from simkernel.workload import TrainingJob
@@ -175,6 +177,132 @@ def test_a_step_is_never_shorter_than_the_launches_of_its_layers():
     step = training_step(job, DENSE, chip(), plan, RESERVE)
     assert step.time.total[0] >= 4 * DENSE.layers * 3.6e-3
     assert step.time.terms["host"][0] > 0
+
+
+def test_what_is_recomputed_whole_is_launched_again():
+    """vTrain's 3.3 ms a layer hold its forward launches twice."""
+    job = replace(JOB, stack=Stack(dense_host_s=100.0))
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
+    again = replace(plan, recompute_code=np.array([RECOMPUTE.index("full")]))
+    once_s, twice_s = (
+        training_step(job, DENSE, chip(), p, RESERVE).time.terms["host"][0] for p in (plan, again)
+    )
+    assert twice_s == pytest.approx(once_s * 4 / 3, rel=0.001)
+
+
+def test_work_of_the_length_of_its_launches_waits_as_well():
+    """Small kernels wait for the host while large ones do not: both together take 2^(1/3)."""
+    job = replace(JOB, stack=Stack())
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
+    alone = training_step(job, DENSE, chip(), plan, RESERVE).time
+    bound = replace(job, stack=Stack(dense_host_s=1e-9))
+    free_s = training_step(bound, DENSE, chip(), plan, RESERVE).time.total[0]
+    assert free_s == pytest.approx(alone.total[0], rel=1e-9)
+    slow = replace(job, stack=Stack(dense_host_s=10.0))
+    step = training_step(slow, DENSE, chip(), plan, RESERVE).time
+    assert step.total[0] == pytest.approx(10.0 * (DENSE.layers + 1), rel=0.01)
+
+
+@pytest.mark.parametrize("changes", [{"expert_imbalance": 1.5}, {"expert_skew": 0.3}])
+def test_uneven_experts_take_longer_and_more_memory(changes):
+    """A router that is taken as even promises steps that no run has."""
+    plan = plan_of(devices=64, supernode_devices=8, expert_parallel=8, global_batch_sequences=64)
+    even, uneven = (
+        training_step(job, MOE, chip(), plan, RESERVE) for job in (JOB, replace(JOB, **changes))
+    )
+    for name in ("gemm", "expert_parallel"):
+        assert uneven.time.terms[name][0] > even.time.terms[name][0] * 1.1
+    assert uneven.resident.total[0] > even.resident.total[0]
+    alone = replace(plan, expert_parallel=np.array([1]))
+    on_one = [
+        training_step(j, MOE, chip(), alone, RESERVE) for j in (JOB, replace(JOB, **changes))
+    ]
+    assert on_one[0].time.total[0] == on_one[1].time.total[0]
+
+
+def test_a_power_law_of_loads_is_felt_less_where_a_rank_holds_many_experts():
+    """64 experts at exponent 0.5: the first has 4.27 times the mean, its rank of 8 only 1.41."""
+    loads = np.arange(1, 65) ** -0.5
+    found = power_law_imbalance(64, np.array([1, 8, 64]), 0.5)
+    rest = (loads.sum() - 1.0) / 63 * 7
+    assert found == pytest.approx([1.0, (1.0 + rest) / (8 * loads.mean()), 1 / loads.mean()])
+    assert power_law_imbalance(64, np.array([8]), 0.0) == 1.0
+
+
+def test_only_a_schedule_hides_the_exchange_whatever_the_stack_does():
+    """An exchange hidden by the stack, and again by the schedule, would take no time at all."""
+    one = plan_of(devices=64, supernode_devices=8, expert_parallel=8, global_batch_sequences=512)
+    paired = replace(one, schedule_code=np.array([SCHEDULES.index("combined_1f1b")]))
+
+    def time(plan, **stack):
+        job = replace(JOB, stack=Stack(contention_frac=0.1, **stack))
+        return training_step(job, MOE, chip(), plan, RESERVE).time.terms["expert_parallel"][0]
+
+    whole_s = time(one)
+    assert time(one, is_one_graph=True) == whole_s
+    # Of eight micro-batches the first forward and the last backward pass have nothing beside them.
+    wanted = (1 + 7 * 0.1) / 8 * whole_s
+    for is_one_graph in (False, True):
+        assert time(paired, is_one_graph=is_one_graph) == pytest.approx(wanted, rel=1e-9)
+    alone = replace(paired, global_batch_sequences=np.array([64]))
+    assert time(alone) == pytest.approx(whole_s / 8, rel=1e-9)
+
+
+def test_without_a_pipeline_pairs_keep_a_layer_more_and_gather_for_both_passes():
+    """A forward and a backward pass at once would be shown in the memory of one."""
+    one = plan_of(
+        devices=64,
+        supernode_devices=8,
+        expert_parallel=8,
+        global_batch_sequences=512,
+        zero_stage=3,
+    )
+    paired = replace(one, schedule_code=np.array([SCHEDULES.index("combined_1f1b")]))
+    plain, both = (training_step(JOB, MOE, chip(), p, RESERVE) for p in (one, paired))
+    for name, factor in (("activations", 1 + 1 / MOE.layers), ("gathered_weights", 2.0)):
+        ratio = both.resident.terms[name][0] / plain.resident.terms[name][0]
+        assert ratio == pytest.approx(factor, rel=1e-12), name
+    assert both.outside_bytes[0] == plain.outside_bytes[0]
+    wires_s = both.outside_bytes[0] / chip().scaleout_bytes_per_s[0]
+    assert both.time.total[0] >= wires_s
+
+
+def test_attention_takes_8_bits_only_in_a_graph_of_narrow_products():
+    """Recipes of one graph take 8 bits in attention too, but not in bf16 or without experts."""
+    graph = replace(JOB, stack=Stack(is_one_graph=True, narrow_attention_frac=1.25))
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8, precision_code=2)
+
+    def attention_s(job, plan, model=MOE):
+        return training_step(job, model, chip(), plan, RESERVE).time.terms["attention"][0]
+
+    assert attention_s(graph, plan) == pytest.approx(attention_s(JOB, plan) / 1.25, rel=0.02)
+    wide = replace(plan, precision_code=np.array([0]))
+    assert attention_s(graph, wide) == attention_s(JOB, wide)
+    assert attention_s(graph, plan, DENSE) == attention_s(JOB, plan, DENSE)
+
+
+def test_a_token_that_goes_once_to_a_device_sends_less_where_experts_are_few_devices():
+    """8 of 64 experts on 8 devices hit 5.4 of them on average: a third of the copies stay home."""
+    plan = plan_of(devices=8, supernode_devices=8, expert_parallel=8, global_batch_sequences=8)
+    copies, once = (
+        training_step(replace(JOB, stack=Stack(sends_once=s)), MOE, chip(), plan, RESERVE)
+        for s in (False, True)
+    )
+    missed = np.prod([(56.0 - i) / (64.0 - i) for i in range(8)])
+    ratio = once.time.terms["expert_parallel"][0] / copies.time.terms["expert_parallel"][0]
+    assert ratio == pytest.approx(1.0 - missed, rel=0.02)
+
+
+def test_gradients_in_16_bits_move_half_the_bytes():
+    """The vendor's recipes reduce in bf16: their synchronisation would be twice too long."""
+    plan = plan_of(devices=16, supernode_devices=8, global_batch_sequences=16, zero_stage=0)
+    wide, short = (
+        training_step(
+            replace(JOB, keeping=Keeping(gradient_bytes=b)), DENSE, chip(), plan, RESERVE
+        )
+        for b in (4.0, 2.0)
+    )
+    assert short.outside_bytes[0] == pytest.approx(wide.outside_bytes[0] / 2)
 
 
 def test_a_pipeline_gives_zero_3_no_memory_over_zero_1():
