@@ -1,0 +1,1 @@
+"""The event tier: requests served one by one where closed form only knows averages."""
