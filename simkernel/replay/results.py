@@ -93,8 +93,9 @@ class ReplayResult:
     preemptions : (n,) times it was thrown out and computed again
     refusal_code : (n,) index into REFUSALS
     totals : of each replica
-    token_start, token_s : (n + 1,) and (all served output tokens,): when each token came, request
-        i's at token_s[token_start[i] : token_start[i + 1]]; empty unless kept [s]
+    token_s : (all output tokens,) when each token came, in order of request, NaN for one refused;
+        empty unless kept [s]
+    token_start : (n,) where each request's begin in it
     log : the first steps, as many as were kept
     """
 
