@@ -30,6 +30,7 @@ from simkernel.replay import dispatch
 from simkernel.replay.engine import advance as engine_advance
 from simkernel.replay.state import House
 
+ROOT = Path(simkernel.__path__[0])
 ROOMS = ("replay", "batching", "routing")
 
 DISPATCHED = {
@@ -39,8 +40,7 @@ DISPATCHED = {
 }
 """What is looked up by code, and where."""
 
-INLINE = numba.njit(forceinline=True, error_model="numpy")
-"""Every function becomes part of the loop: faster to run, and faster to compile."""
+WITHOUT_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 CACHE_VARIABLE = "CLUSTER_PLANNER_CACHE"
 
@@ -102,7 +102,7 @@ def cache_folder() -> Path | None:
     """
     given = os.environ.get(CACHE_VARIABLE) or os.environ.get("NUMBA_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = Path(given or Path(home) / "cluster-planner") / f"replay-{fingerprint()}"
+    folder = Path(given or Path(home) / "cluster-planner") / f"replay-{fingerprint(ROOT)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -111,14 +111,13 @@ def cache_folder() -> Path | None:
         return None
 
 
-@cache
-def fingerprint() -> str:
-    """Changes with any source the loop is made of, with numba, NumPy and Python."""
+def fingerprint(root: Path) -> str:
+    """Changes with any source under this root that the loop is made of, numba, NumPy, Python."""
     digest = hashlib.sha256()
     for version in (numba.__version__, np.__version__, platform.python_version()):
         digest.update(version.encode())
     for room in ROOMS:
-        for path in sorted((Path(simkernel.__path__[0]) / room).glob("*.py")):
+        for path in sorted((root / room).glob("*.py")):
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -131,7 +130,7 @@ def _compiled(function: Any, done: dict[Any, Any]) -> Any:
             found = [getattr(plugins.find(folder, file), name) for file in plugins.names(folder)]
             done[function] = _chain([_compiled(policy, done) for policy in found])
         else:
-            done[function] = INLINE(_with_compiled_world(function, done))
+            done[function] = _inlined(_with_compiled_world(function, done))
     return done[function]
 
 
@@ -154,17 +153,21 @@ def _chain(policies: list[Any]) -> Any:
     first, *others = policies
     if not others:
 
-        @INLINE
         def last(code: int, *given: Any) -> Any:
             return first(*given)
 
-        return last
+        return _inlined(last)
     rest = _chain(others)
 
-    @INLINE
     def choose(code: int, *given: Any) -> Any:
         if code == 0:
             return first(*given)
         return rest(code - 1, *given)
 
-    return choose
+    return _inlined(choose)
+
+
+def _inlined(function: Any) -> Any:
+    """Part of the loop, never called from Python: faster to run, and faster to compile."""
+    compiler: Any = numba.njit(forceinline=True, error_model="numpy", **WITHOUT_WRAPPERS)
+    return compiler(function)

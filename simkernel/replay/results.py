@@ -18,6 +18,9 @@ REFUSALS = (
 )
 """Why a request is refused at arrival, by its code; 0 is served."""
 
+STEADY_GROWTH_FRAC = 0.02
+"""A queue at 95% load still swings by some 20 requests: 2% of a thousand arrivals."""
+
 SERVED, NO_PROMPT, NO_OUTPUT, BEYOND_CONTEXT, BEYOND_POOL, BEYOND_BUDGET = range(len(REFUSALS))
 
 
@@ -54,6 +57,27 @@ class ReplicaTotals:
     idle_j: Floats
     extended_steps: Codes
     end_s: Floats
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Whether the fleet keeps up with the stream, seen at the arrivals.
+
+    Parameters
+    ----------
+    growth_frac : of the arrivals, those by which the queue grew from the first to the last tenth
+    last_requests : waiting for their first step at the last arrival
+    drain_s : from the last arrival until the last token [s]
+    """
+
+    growth_frac: float
+    last_requests: int
+    drain_s: float
+
+    @property
+    def is_overload(self) -> bool:
+        """True where a longer stream would wait longer: its percentiles are of its length."""
+        return self.growth_frac > STEADY_GROWTH_FRAC
 
 
 @dataclass(frozen=True)
@@ -133,6 +157,24 @@ class ReplayResult:
         """(n,) mean time per output token after the first; NaN for a single token [s]."""
         gaps = np.where(self.output_tokens > 1, self.output_tokens - 1.0, np.nan)
         return (self.finish_s - self.first_token_s) / gaps
+
+    def backlog(self) -> Backlog:
+        """How the queue grew while requests came; all zero when none was served.
+
+        Notes
+        -----
+        Of an open stream: a closed loop holds its number in the house, whatever the fleet does.
+        """
+        arrival_s = self.arrival_s[self.is_served]
+        if not len(arrival_s):
+            return Backlog(0.0, 0, 0.0)
+        started = np.searchsorted(np.sort(self.start_s[self.is_served]), arrival_s, side="right")
+        waiting = np.arange(1, len(arrival_s) + 1) - started
+        tenth = max(len(waiting) // 10, 1)
+        growth = np.mean(waiting[-tenth:]) - np.mean(waiting[:tenth])
+        apart = max(len(waiting) - tenth, 1)
+        drain_s = np.nanmax(self.finish_s) - arrival_s[-1]
+        return Backlog(float(max(growth, 0.0) / apart), int(waiting[-1]), float(drain_s))
 
     def refused(self) -> dict[str, int]:
         """How many requests were refused for each reason that was met."""
