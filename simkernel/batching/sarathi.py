@@ -98,17 +98,6 @@ def _admissions(
             break
         take_blocks(replica, request, due, jobs, lists, limits)
         admit_first(replica, jobs, lists, seats)
-        _keep_order(replica, lists, seats)
         count = join(replica, count, request, min(due, budget), seats)
         budget -= min(due, budget)
     return count
-
-
-def _keep_order(replica: int, lists: Lists, seats: Seats) -> None:
-    """The one just admitted moves ahead of those who came later: one thrown out came early."""
-    place = lists[replica].running_count - 1
-    request = seats[replica, place].running
-    while place > 0 and seats[replica, place - 1].running > request:
-        seats[replica, place].running = seats[replica, place - 1].running
-        place -= 1
-    seats[replica, place].running = request
