@@ -42,6 +42,7 @@ SHOWN = {
     "facility": "facility",
     "embodied": "embodied",
     "rent": "cloud_prices",
+    "trace": "traces",
 }
 """Kinds of thing that can be listed and shown, with their tables."""
 

@@ -61,6 +61,13 @@ SPEAKS_OF = {
 }
 """Tables whose column names rows of another table."""
 
+OURS_ONLY = {
+    "traces": 'a trace of your own is not listed but named by its file; write trace = "FILE"',
+    "trace_formats": "formats are not added by tables; rename the columns to arrival_s, "
+    "prompt_tokens, output_tokens",
+}
+"""Tables that an overlay cannot add to, and what to do instead."""
+
 Check = Callable[[Tables, Tables], Iterable[str]]
 
 
@@ -242,7 +249,15 @@ def empty_origins(tables: Tables, whole: Tables) -> Iterator[str]:
             yield f"{_where(row)}: {table}.csv has no row {name!r}"
 
 
+def ours_only(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A user's row of a table that only ours is read of: it would be listed and do nothing."""
+    for row in _rows(tables):
+        if row.is_user and row.table in OURS_ONLY:
+            yield f"{_where(row)}: {OURS_ONLY[row.table]}"
+
+
 CHECKS: tuple[Check, ...] = (
+    ours_only,
     out_of_range,
     disordered_bands,
     sparse_peaks,

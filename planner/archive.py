@@ -1,7 +1,8 @@
 """What was asked, what was found and why: one DuckDB file, only ever added to.
 
-Every call opens the file, does one errand and closes it, so an app can read while a run writes. It
-knows no physics and no study kind: rows are columns with the names of the contract.
+Every call opens the file, does one errand and closes it, so an app can read while a run writes;
+errands that follow one another at once share an opening. It knows no physics and no study kind:
+rows are columns with the names of the contract.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,30 @@ class Archive:
     ----------
     path : the file; made by the first run
     timeout_s : how long a call waits while another process writes [s]
+    held : the open file, where `reading` or `writing` holds it for several errands
     """
 
     path: Path
     timeout_s: float = 30.0
+    held: duckdb.DuckDBPyConnection | None = field(default=None, repr=False, compare=False)
+
+    @contextmanager
+    def reading(self) -> Iterator[Archive]:
+        """The archive with its file open for several readings: one moment of it, one opening.
+
+        A writer waits meanwhile, so nothing long is computed inside, and nothing is written.
+        """
+        with self._visit(read_only=True) as connection:
+            yield replace(self, held=connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Archive]:
+        """The archive with its file open for several batches at hand, each kept when it is done.
+
+        Everyone else waits meanwhile, so nothing long is computed inside.
+        """
+        with self._visit(read_only=False) as connection:
+            yield replace(self, held=connection)
 
     # Writing: `run` is the id that begin_run gave.
 
@@ -124,20 +145,27 @@ class Archive:
 
     def run(self, name: str) -> RunRecord:
         """One run."""
-        records = {record.run: record for record in self.runs()}
-        return records[find_run(name, list(records))]
+        with self._visit(read_only=True) as connection:
+            known = connection.execute("SELECT run FROM runs ORDER BY serial").fetchall()
+            found = [find_run(name, [str(run) for (run,) in known])]
+            (row,) = _records(connection, "SELECT * FROM runs WHERE run = $1", found)
+            events = _events(connection, "run = $1", found)
+        return _run_record(row, tuple(events.get(row["run"], ())))
 
     def physical(self, run: str) -> dict[str, Array]:
         """The physical front of a run (or of the run it priced anew): column name to (n,)."""
-        return self._columns("physical", self._physical_run(run), _UNBEATEN)
+        with self.reading() as held:
+            return held._columns("physical", held._physical_run(run), _UNBEATEN)
 
     def front(self, run: str) -> dict[str, Array]:
         """The Pareto front of a run: column name to (n,); columns with NULLs are masked."""
-        return self._columns("front", self.run(run).run)
+        with self.reading() as held:
+            return held._columns("front", held.run(run).run)
 
     def sample(self, run: str) -> dict[str, Array]:
         """Some of the candidates that did not make it."""
-        return self._columns("sample", self.run(run).run)
+        with self.reading() as held:
+            return held._columns("sample", held.run(run).run)
 
     def plan(self, run: str, plan: str) -> dict[str, dict[str, Array]]:
         """All there is about one plan: {"physical": columns of one row, "front": its rows}.
@@ -146,11 +174,13 @@ class Archive:
         ------
         UnknownName : the run has no such plan
         """
-        physical = self._columns("physical", self._physical_run(run), "plan = $2", plan)
-        front = self._columns("front", self.run(run).run, "plan = $2", plan)
-        if not any(len(columns.get("plan", ())) for columns in (physical, front)):
-            raise unknown("plan", plan, self.physical(run).get("plan", np.zeros(0, str)).tolist())
-        return {"physical": physical, "front": front}
+        with self.reading() as held:
+            physical = held._columns("physical", held._physical_run(run), "plan = $2", plan)
+            front = held._columns("front", held.run(run).run, "plan = $2", plan)
+            if any(len(columns.get("plan", ())) for columns in (physical, front)):
+                return {"physical": physical, "front": front}
+            known = held.physical(run).get("plan", np.zeros(0, str)).tolist()
+        raise unknown("plan", plan, known)
 
     def facts(self, run: str) -> list[dict[str, Any]]:
         """The facts a run used, one dictionary each, by name."""
@@ -162,7 +192,9 @@ class Archive:
 
     def diff(self, left: str, right: str) -> Difference:
         """What differs between two runs, in what went in and in what came out."""
-        return difference(self._side(left), self._side(right))
+        with self.reading() as held:
+            sides = [held._side(name) for name in (left, right)]
+        return difference(*sides)
 
     # The errands behind them.
 
@@ -176,8 +208,8 @@ class Archive:
     def _rows(self, place: str, run: str, order: str) -> list[dict[str, Any]]:
         """Rows of a narrow table that belong to a run."""
         query = f"SELECT * EXCLUDE (run) FROM {place} WHERE run = $1 ORDER BY {order}"
-        found = self.run(run).run
         with self._visit(read_only=True) as connection:
+            found = replace(self, held=connection).run(run).run
             return _records(connection, query, [found])
 
     def _physical_run(self, name: str) -> str:
@@ -202,51 +234,61 @@ class Archive:
     def _append(self, place: str, run: str, columns: Columns) -> None:
         """One batch to a wide table: all of it or nothing."""
         batch, types = table_of(run, columns)
-        self._widen(place, types)
-        with self._visit(read_only=False) as connection, transaction(connection):
-            known = _types_of(connection, place, run)
-            new = [name for name in types if name not in known]
-            rows = [
-                {"run": run, "place": place, "position": i, "name": name, "type": types[name]}
-                for i, name in enumerate(new, start=len(known))
-            ]
-            _add(connection, "run_columns", rows)
-            _insert(connection, place, batch)
-            _tell(connection, run, "batch", {"place": place, "rows": batch.num_rows})
+        with self._visit(read_only=False) as connection:
+            self._widen(connection, place, types)
+            with transaction(connection):
+                known = _types_of(connection, place, run)
+                new = [name for name in types if name not in known]
+                rows = [
+                    {"run": run, "place": place, "position": i, "name": name, "type": types[name]}
+                    for i, name in enumerate(new, start=len(known))
+                ]
+                _add(connection, "run_columns", rows)
+                _insert(connection, place, batch)
+                _tell(connection, run, "batch", {"place": place, "rows": batch.num_rows})
 
-    def _widen(self, place: str, types: Mapping[str, str]) -> None:
-        """Add missing columns in a session of their own.
+    def _widen(
+        self, connection: duckdb.DuckDBPyConnection, place: str, types: Mapping[str, str]
+    ) -> None:
+        """Add missing columns between two checkpoints.
 
         A table change and rows in one write-ahead log is where DuckDB lost files that were killed
-        (duckdb#15836, #22044), so the change is in the file before rows come.
+        (duckdb#15836, #22044): rows before are in the file before the change, the change before
+        rows come.
         """
-        with self._visit(read_only=True) as connection:
-            if not schema.widening(connection, place, types, self.path):
-                return
-        with self._visit(read_only=False) as connection:
+        statements = schema.widening(connection, place, types, self.path)
+        if statements:
+            connection.execute("CHECKPOINT")
             with transaction(connection):
-                for statement in schema.widening(connection, place, types, self.path):
+                for statement in statements:
                     connection.execute(statement)
             connection.execute("CHECKPOINT")
 
     @contextmanager
     def _visit(self, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-        """An open file with the newest schema."""
-        newest = len(schema.MIGRATIONS)
+        """An open file with the newest schema: the one that is held, or one for this errand."""
+        if self.held is not None:
+            yield self.held
+            return
         with connect(self.path, read_only, self.timeout_s) as connection:
-            if schema.checked_version(connection, self.path) == newest:
+            is_newest = schema.is_newest(connection)
+            if not is_newest:
+                schema.checked_version(connection, self.path)
+            if not (is_newest or read_only):
+                self._migrate(connection)
+            if is_newest or not read_only:
                 yield connection
                 return
-        self._migrate()
-        with connect(self.path, read_only, self.timeout_s) as connection:
+        with connect(self.path, False, self.timeout_s) as connection:
+            self._migrate(connection)
+        with connect(self.path, True, self.timeout_s) as connection:
             yield connection
 
-    def _migrate(self) -> None:
-        """Bring the file to the newest schema in a session of its own."""
-        with connect(self.path, False, self.timeout_s) as connection:
-            with transaction(connection):
-                schema.migrate(connection, self.path, _program())
-            connection.execute("CHECKPOINT")
+    def _migrate(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Bring the file to the newest schema, in the file before rows come."""
+        with transaction(connection):
+            schema.migrate(connection, self.path, _program())
+        connection.execute("CHECKPOINT")
 
 
 _UNBEATEN = "plan NOT IN (SELECT plan FROM superseded WHERE run = $1)"
@@ -295,10 +337,13 @@ def _tell(
     _add(connection, "run_events", [row])
 
 
-def _events(connection: duckdb.DuckDBPyConnection) -> dict[str, list[Event]]:
-    """What happened to every run, in order."""
+def _events(
+    connection: duckdb.DuckDBPyConnection, only: str = "true", values: Sequence[object] = ()
+) -> dict[str, list[Event]]:
+    """What happened to every run, or to some, in order."""
     events: dict[str, list[Event]] = {}
-    for row in _records(connection, "SELECT * FROM run_events ORDER BY rowid", []):
+    query = f"SELECT * FROM run_events WHERE {only} ORDER BY rowid"
+    for row in _records(connection, query, values):
         event = Event(row["happened"], row["event"], json.loads(row["payload"]))
         events.setdefault(row["run"], []).append(event)
     return events

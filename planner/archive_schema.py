@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+import duckdb
+
 from simkernel.errors import BadFile
 
 
@@ -29,6 +31,9 @@ Migration = tuple[str, ...]
 
 WIDE = ("physical", "front", "sample")
 """Tables whose columns come from the study."""
+
+OWN_COLUMNS = {"run": "VARCHAR", "plan": "VARCHAR", "status": "VARCHAR"}
+"""Columns that these tables have from the start."""
 
 MIGRATIONS: tuple[Migration, ...] = (
     (
@@ -50,6 +55,18 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
 )
 """Statements that lead from version i to version i + 1, in order; old entries never change."""
+
+
+def is_newest(connection: Connection) -> bool:
+    """The file has the newest schema; outside a transaction, which a "no" would end.
+
+    Asked outright: to list the tables first takes a fifth of a visit.
+    """
+    try:
+        rows = connection.execute("SELECT max(schema_version) FROM meta").fetchall()
+    except duckdb.ProgrammingError:
+        return False
+    return rows[0][0] == len(MIGRATIONS)
 
 
 def schema_version(connection: Connection) -> int:
@@ -108,7 +125,7 @@ def checked_version(
 def widening(
     connection: Connection, place: str, types: Mapping[str, str], path: Path
 ) -> tuple[str, ...]:
-    """The ALTER statements after which a table can take columns of these types.
+    """The statements after which a table can take columns of these types.
 
     Parameters
     ----------
@@ -141,7 +158,16 @@ _NARROW = {"VARCHAR", "BOOLEAN", "UBIGINT"}
 
 
 def _statements(place: str, types: Mapping[str, str], have: Mapping[str, str]) -> Iterable[str]:
-    """Add what is not there; let whole numbers become fractions where fractions come."""
+    """Add what is not there; let whole numbers become fractions where fractions come.
+
+    A table as it was made, which holds next to nothing, gets its columns by one statement: 250
+    changes of a table take 50 ms.
+    """
+    new = {name: kind for name, kind in types.items() if name.lower() not in have}
+    if new and have.keys() <= OWN_COLUMNS.keys():
+        added = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in new.items())
+        yield f"CREATE OR REPLACE TABLE {place} AS SELECT *, {added} FROM {place}"
+        return
     for name, kind in types.items():
         held = have.get(name.lower())
         if held is None:

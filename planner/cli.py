@@ -80,7 +80,8 @@ def run(
         str | None, typer.Option(help="stop after N candidates, or after SECONDSs (e.g. 60s)")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="processes; one per core by default")
+        int | None,
+        typer.Option(min=1, help="processes; by default one per core, or one for a small space"),
     ] = None,
     engine: Annotated[str, typer.Option(help='"local"')] = "local",
     settings: Settings = None,

@@ -35,7 +35,7 @@ def show(
     overlay: Overlay = None,
     as_json: Json = False,
 ) -> None:
-    """Show a chip, site, server, part or model, or a config.json, with every source."""
+    """Show a chip, site, server, part, model or trace, or a config.json or trace file."""
     from planner import commands_catalog
 
     _run(lambda: commands_catalog.show(name, overlay), as_json, commands_catalog.show_text)

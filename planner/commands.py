@@ -74,10 +74,11 @@ def runs(db: Path) -> dict[str, Any]:
 
 def show(db: Path, name: str) -> dict[str, Any]:
     """One run: its front and what each rule and limit removed."""
-    archive = Archive(db)
-    record = archive.run(name)
+    with Archive(db).reading() as archive:
+        record = archive.run(name)
+        front = _lines(archive.front(record.run))
+        options = _lines(archive.sample(record.run)) if _keeps_options(record) else None
     summary = record.summary
-    options = _lines(archive.sample(record.run)) if _keeps_options(record) else None
     return {
         "run": record.run,
         "study": record.start.study,
@@ -89,7 +90,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
             "evaluated": summary.evaluated if summary else None,
         },
         "physical_front": summary.physical_front if summary else None,
-        "front": _lines(archive.front(record.run)),
+        "front": front,
         **({} if options is None else {"options": options}),
         "rejected": dict(summary.rejected) if summary else {},
         "nearest": dict(summary.nearest) if summary else {},

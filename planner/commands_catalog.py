@@ -10,7 +10,12 @@ from costdata import catalog as catalogue
 from costdata import lint as linting
 from costdata.configs import model_names
 from planner.model_document import model_document
+from planner.study_serve import TRACE_FILES
+from planner.trace_document import trace_document
 from simkernel.errors import BadStudy, UnknownName, unknown
+
+TRACES = tuple(end for end in TRACE_FILES if end != ".json")
+"""Ends of files that are traces; one that ends in .json is a model."""
 
 
 def listing(kind: str | None, overlay: Path | None) -> dict[str, Any]:
@@ -29,16 +34,20 @@ def listing(kind: str | None, overlay: Path | None) -> dict[str, Any]:
 
 
 def show(name: str, overlay: Path | None) -> dict[str, Any]:
-    """One entry with its sources: of the tables, else a model by name, alias or file.
+    """One entry with its sources: of the tables, else a model or a trace by name or file.
 
     Raises
     ------
     UnknownName : nothing of that name
+    BadFile : a file that is no trace or no model
     """
+    if name.endswith(TRACES):
+        return trace_document(name)
     if name.endswith(".json") or name in model_names():
         return model_document(name)
     try:
-        return dict(catalogue.load(overlay).show(name))
+        found = dict(catalogue.load(overlay).show(name))
+        return {**trace_document(name), **found} if found["kind"] == "trace" else found
     except UnknownName as error:
         try:
             return model_document(name)

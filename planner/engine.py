@@ -15,9 +15,10 @@ from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
 from costdata.profiles import SHIPPED, UNFUSED
 from costdata.support import KERNELS
+from costdata.traces import trace_name
 from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
-from planner.null_objectives import null_faults
+from planner.null_objectives import refuse_compared
 from planner.purchase import Shelf, shelf_of
 from planner.rules import ChipSizes, model_counts
 from planner.space import Space, make_space
@@ -175,7 +176,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
 def catalogue_names(catalog: Catalog | None = None) -> Names:
     """How a study's names are looked up: accelerators, sites and models."""
     catalog = catalog or catalogue.load()
-    return Names(catalog.accelerator_name, catalog.site_name, _model_name)
+    return Names(catalog.accelerator_name, catalog.site_name, _model_name, trace_name)
 
 
 def refuse_unknown_metrics(study: Study) -> None:
@@ -185,17 +186,7 @@ def refuse_unknown_metrics(study: Study) -> None:
     ------
     BadStudy : there is one
     """
-    wanted = [(name, f"limits.{name}") for name in study.limits]
-    for key in ("minimise", "maximise"):
-        wanted += [(name, f"objectives.{key} {name}") for name in getattr(study.objectives, key)]
-    faults = [
-        f"{place} is not computed in this version; take another metric"
-        for name, place in wanted
-        if not is_computed(name)
-    ]
-    faults = faults or null_faults(study)
-    if faults:
-        raise BadStudy(*faults)
+    refuse_compared(study, is_computed, "in this version")
 
 
 def _refuse_two_profiles(study: Study) -> None:

@@ -32,14 +32,18 @@ from planner.hardware_price import Case, Priced, case_of, has_price, priced
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
 from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
-from planner.null_objectives import UNKNOWN_OBJECTIVE, is_known_of, null_faults
+from planner.null_objectives import (
+    UNKNOWN_OBJECTIVE,
+    is_known_of,
+    limits_of_scenarios,
+    refuse_compared,
+)
 from planner.places import scenario_studies, scenario_words
 from planner.price_desk import unverified
 from planner.quoted import names_in
 from planner.search.sweep import BillResult
 from planner.study import Study
 from simkernel.columns import Floats
-from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger
 
 NEAREST_KEPT = 10
@@ -88,7 +92,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> HardwareEngine:
     refuse_small_units(study, catalog, list(sizes))
     space = space_of(study, sizes)
     if space.is_open:
-        check_open_count([*study.limits, *_scenario_limits(study)], space.count)
+        check_open_count([*study.limits, *limits_of_scenarios(study)], space.count)
     for one in scenario_studies(study):
         terms_of(one.costing, catalog)
     return HardwareEngine(study, catalog, space, MappingProxyType(missing))
@@ -142,17 +146,7 @@ def refuse_unknown_metrics(study: Study) -> None:
     ------
     BadStudy : every one of them
     """
-    wanted = [(name, f"limits.{name}") for name in (*study.limits, *_scenario_limits(study))]
-    for key in ("minimise", "maximise"):
-        wanted += [(name, f"objectives.{key} {name}") for name in getattr(study.objectives, key)]
-    faults = [
-        f"{place} is not computed for hardware alone; take another metric"
-        for name, place in wanted
-        if not is_computed(name)
-    ]
-    faults = faults or null_faults(study)
-    if faults:
-        raise BadStudy(*faults)
+    refuse_compared(study, is_computed, "for hardware alone")
 
 
 def is_open(study: Study) -> bool:
@@ -326,7 +320,3 @@ def _period(study: Study, catalog: Catalog) -> str:
         "usd, kgco2e, facility_mwh and water_l, and limits on them, are of the whole life of the "
         f"hardware, {years} years{by_row}; usd_per_year is of one year"
     )
-
-
-def _scenario_limits(study: Study) -> list[str]:
-    return [k.removeprefix("limits.") for k in study.scenarios if k.startswith("limits.")]

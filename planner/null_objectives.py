@@ -6,7 +6,7 @@ where it is computed (`costdata.nulls`, `planner.hardware_nulls`), in the same w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from costdata.nulls import NOT_OWNED, RESERVED, Nulls, of_rows, told
 from planner.metrics import find_metric
 from planner.study import Study
 from simkernel.columns import Masks
+from simkernel.errors import BadStudy
 
 UNKNOWN_OBJECTIVE = "unknown_objective"
 """What removes rows that keep every limit and have no figure of an objective."""
@@ -47,6 +48,33 @@ REMEDIES = {
     "water_l": "take sites whose water use is known, or another metric",
 }
 """What to do about a metric that no plan has."""
+
+
+def refuse_compared(study: Study, is_computed: Callable[[str], bool], where: str) -> None:
+    """Every limit and objective that a kind of study lacks, or no plan has, in one error.
+
+    Parameters
+    ----------
+    is_computed : for a metric, or end of a band
+    where : it is not computed, in words
+
+    Raises
+    ------
+    BadStudy : there is one
+    """
+    faults = [
+        f"{place} is not computed {where}; take another metric"
+        for place, name in _compared(study)
+        if not is_computed(name)
+    ]
+    faults = faults or null_faults(study)
+    if faults:
+        raise BadStudy(*faults)
+
+
+def limits_of_scenarios(study: Study) -> list[str]:
+    """Metrics that a scenario limits."""
+    return [k.removeprefix("limits.") for k in study.scenarios if k.startswith("limits.")]
 
 
 def null_faults(study: Study) -> list[str]:
@@ -104,7 +132,7 @@ def no_price(study: Study) -> str:
 
 def _compared(study: Study) -> Iterator[tuple[str, str]]:
     """Every limit and objective by its place in the study."""
-    for name in (*study.limits, *_limits_of_scenarios(study)):
+    for name in (*study.limits, *limits_of_scenarios(study)):
         yield f"limits.{name}", name
     for key in ("minimise", "maximise"):
         for name in getattr(study.objectives, key):
@@ -124,11 +152,7 @@ def _certain(study: Study, name: str) -> Iterator[tuple[str, str]]:
             f'{RESERVED} (costing.rent_plan = "reserved")',
             'compare npv_usd or usd, or write rent_plan = "on_demand"',
         )
-    limits = {*study.limits, *_limits_of_scenarios(study)}
+    limits = {*study.limits, *limits_of_scenarios(study)}
     why, of = LEFT_OF.get(name, ("", ()))
     if why and not limits.intersection(of):
         yield f"{why}, which it is the rest of", f"give {' or '.join(of)}, or take another metric"
-
-
-def _limits_of_scenarios(study: Study) -> list[str]:
-    return [k.removeprefix("limits.") for k in study.scenarios if k.startswith("limits.")]

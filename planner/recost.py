@@ -24,13 +24,12 @@ from planner.axes import AXES
 from planner.costing import Costed, front_columns, front_hash, is_costed
 from planner.costing_notes import costing_notes
 from planner.engine import catalogue_names
-from planner.facts_used import facts_used
 from planner.kinds import kind_of
 from planner.metrics import is_at_least
 from planner.nearest import nearest_costed
 from planner.null_objectives import UNKNOWN_OBJECTIVE
 from planner.pareto import nondominated_by
-from planner.run import Finished, options_of, run_start
+from planner.run import Finished, run_start, store_answer
 from planner.search.sweep import FOLLOWS_FROM_FRONT, criteria, further_criteria
 from planner.stale_facts import facts_note
 from planner.study import Study, study_document, study_from_json
@@ -89,30 +88,27 @@ def recost(archive: Archive, run: str, settings: Sequence[str] = ()) -> Finished
     """
     done = repriced(archive, run, settings)
     front = front_columns(done.study, done.costed) if done.costed else {}
-    new = archive.begin_run(run_start(done.study, done.catalog, done.parent.run))
-    sold = {"accelerator": done.costed.chips} if done.costed else {}
-    archive.append_facts(new, facts_used(done.study, done.catalog, sold))
-    if front:
-        archive.append_front(new, front)
-    if done.costed and kind_of(done.study).keeps_options:
-        archive.append_sample(new, options_of(done.costed))
     summary = _summary(done, front)
     state = next(e.name for e in reversed(done.root.events) if e.name in SUMMARISED)
-    archive.finish_run(new, summary, state)
-    return Finished(new, state, summary, front)
+    run_id = archive.begin_run(run_start(done.study, done.catalog, done.parent.run))
+    new = Finished(run_id, state, summary, front)
+    store_answer(archive, done.study, done.catalog, done.costed, new, [])
+    return new
 
 
 def repriced(archive: Archive, run: str, settings: Sequence[str] = ()) -> Repriced:
     """The same without storing it: for a slider, or for many costings in a row."""
-    parent = archive.run(run)
-    root = root_of(archive, parent)
+    with archive.reading() as held:
+        parent = held.run(run)
+        root = root_of(held, parent)
+        physical = physical_plans(held, root.run)
     swept = _ended(root)
     before = stored_study(root)
     catalog = catalogue.load(Path(before.tables) if before.tables else None)
     study = with_settings(stored_study(parent), settings, catalogue_names(catalog))
     refuse_simulation(before, study)
     kind_of(study).refuse(study)
-    plans = still_on_front(before, study, physical_plans(archive, root.run))
+    plans = still_on_front(before, study, physical)
     started = time.perf_counter()
     costed = kind_of(study).cost(study, catalog, plans) if len(plans["plan"]) else None
     seconds = time.perf_counter() - started

@@ -1,7 +1,8 @@
 """A run: sweep, physical front, costing, front, archive, in that order; what is done is kept.
 
-The archive is opened for a batch every few seconds and closed again. Ctrl-C or `planner stop`
-ends the run early: what was swept is costed and stored, and the run says it was stopped.
+The archive is opened for a batch every few seconds and closed again; what a run found in less is
+one batch with its front. Ctrl-C or `planner stop` ends the run early: what was swept is costed and
+stored, and the run says it was stopped.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ from planner.study import Study, study_document
 
 FLUSH_S = 5.0
 """Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
+
+ALONE_CANDIDATES = 200_000
+"""A space that one core sweeps in about the second that another process takes to load."""
+
+SOON_S = 1.0
+"""A sweep of so few seconds is kept with its front, not before: a kill loses no more than it."""
 
 MOST_OPTIONS = 1000  # our choice: rows a person may want to see beside the front
 
@@ -90,7 +97,7 @@ def run_study(
 
     Parameters
     ----------
-    workers : processes; None for one per core
+    workers : processes; None for as many as pay
     progress : told after every bill
     limit : asked with candidates evaluated and seconds gone; True ends the sweep (a budget)
 
@@ -105,7 +112,8 @@ def run_study(
     run = archive.begin_run(run_start(engine.study, engine.catalog))
     try:
         with _interruptible() as stop:
-            return _run(engine, archive, run, workers or _cores(), progress, limit, stop)
+            chosen = workers or workers_for(engine.space.enumerated)
+            return _run(engine, archive, run, chosen, progress, limit, stop)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
         raise
@@ -142,20 +150,36 @@ def _run(
             flushed = time.perf_counter()
             stop += [] if stop or not _is_stop_asked(archive, run) else ["stop"]
     sweep_s = time.perf_counter() - started
-    _flush(archive, run, unsaved)
+    if sweep_s > SOON_S:
+        unsaved = _flush(archive, run, unsaved)
     costed = _cost(engine, total)
-    sold = {"accelerator": costed.chips} if costed else {}
-    facts = facts_used(engine.study, engine.catalog, sold)
-    archive.append_facts(run, facts)
     front = front_columns(engine.study, costed) if costed else {}
     summary = _summary(engine, total, costed, front, started, sweep_s)
-    if front:
-        archive.append_front(run, front)
-    if costed and kind_of(engine.study).keeps_options:
-        archive.append_sample(run, options_of(costed))
-    state = "stopped" if stop else "finished"
-    archive.finish_run(run, summary, state)
-    return Finished(run, state, summary, front)
+    done = Finished(run, "stopped" if stop else "finished", summary, front)
+    store_answer(archive, engine.study, engine.catalog, costed, done, unsaved)
+    return done
+
+
+def store_answer(
+    archive: Archive,
+    study: Study,
+    catalog: Catalog,
+    costed: Costed | None,
+    done: Finished,
+    unsaved: list[dict[str, Any]],
+) -> None:
+    """The end of a run: fronts of bills not stored yet, facts, front, options, then summary."""
+    sold = {"accelerator": costed.chips} if costed else {}
+    facts = facts_used(study, catalog, sold)
+    options = options_of(costed) if costed and kind_of(study).keeps_options else {}
+    with archive.writing() as held:
+        _flush(held, done.run, unsaved)
+        held.append_facts(done.run, facts)
+        if done.front:
+            held.append_front(done.run, done.front)
+        if options:
+            held.append_sample(done.run, options)
+        held.finish_run(done.run, done.summary, done.state)
 
 
 def options_of(costed: Costed) -> dict[str, Any]:
@@ -195,7 +219,10 @@ def run_start(study: Study, catalog: Catalog, parent: str = "") -> RunStart:
     )
 
 
-def _cores() -> int:
+def workers_for(candidates: int) -> int:
+    """Processes that pay for a space of this size: one per core, or this one alone."""
+    if candidates <= ALONE_CANDIDATES:
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 

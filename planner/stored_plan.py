@@ -88,7 +88,8 @@ def _stale(archive: Archive, record: RunRecord, found: dict[str, Any]) -> dict[s
     """What has moved since the run, of a plan evaluated anew at its place."""
     tables = stored_study(record).tables
     catalog = catalogue.load(Path(tables) if tables else None)
-    return stale_notes(archive, record, catalog, found)
+    with archive.reading() as held:
+        return stale_notes(held, record, catalog, found)
 
 
 def _at_its_place(record: RunRecord, study: Study, wanted: Asked) -> dict[str, Any]:
@@ -107,9 +108,11 @@ def plan_asked(
     archive: Archive, name: str, plan: str, site: str, scenario: str
 ) -> tuple[RunRecord, Study, Asked]:
     """The run, its study and the plan at the place that is meant; raises as `stored_plan`."""
-    record = archive.run(name)
+    with archive.reading() as held:
+        record = held.run(name)
+        front = held.front(record.run)
     study = stored_study(record)
-    return record, study, asked(record.run, study, archive.front(record.run), plan, site, scenario)
+    return record, study, asked(record.run, study, front, plan, site, scenario)
 
 
 def plan_figures(

@@ -31,7 +31,8 @@ from planner.study_parts import (
     TrainWorkload,
     Workload,
 )
-from simkernel.errors import BadFile, PlanError
+from planner.study_serve import check_serving, traces_named, with_files
+from simkernel.errors import BadFile
 
 SECTIONS = ("study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios")
 
@@ -51,6 +52,7 @@ class Names:
     accelerator: Callable[[str], str] = _as_given
     site: Callable[[str], str] = _as_given
     model: Callable[[str], str] = _as_given
+    trace: Callable[[str], str] = _as_given
 
 
 @dataclass(frozen=True)
@@ -277,6 +279,8 @@ def _workloads(
             faults.add(path, table, "is a value", f"wanted a table; write [workload.{name}]")
             continue
         shape = _workload_shape(table, kind, path, faults)
+        if shape is ServeWorkload:
+            table = _with_traces(table, path, faults, folder, names)
         work = _part(shape, _with_model(table, path, faults, folder, names), path, faults)
         if work is not None:
             found[name] = work
@@ -314,15 +318,17 @@ def _with_model(
         return dict(table)
     if model.endswith(".json") or model.startswith(("./", "../", "/", "~")):
         model = str((folder / File(model).expanduser()).resolve())
-    return {**table, "model": _looked_up(names.model, model, (*path, "model"), faults)}
+    return {**table, "model": faults.looked_up(names.model, model, (*path, "model"))}
 
 
-def _looked_up(find: Callable[[str], str], name: str, path: Path, faults: Faults) -> str:
-    try:
-        return find(name)
-    except PlanError as error:
-        faults.found.extend(f"{faults.place(path)}: {fault}" for fault in error.faults)
-        return name
+def _with_traces(
+    table: Mapping[str, Any], path: Path, faults: Faults, folder: File, names: Names
+) -> dict[str, Any]:
+    """The table with its trace files from the root; faults of traffic and latencies noted."""
+    for inner, name in traces_named(table):
+        faults.looked_up(names.trace, name, (*path, *inner))
+    check_serving(table, path, faults)
+    return with_files(table, folder)
 
 
 def _axes(
@@ -388,7 +394,7 @@ def _levels(
         return axis.default
     if axis.name != "accelerator" or levels == (ALL,):
         return levels
-    found = tuple(_looked_up(names.accelerator, str(x), path, faults) for x in levels)
+    found = tuple(faults.looked_up(names.accelerator, str(x), path) for x in levels)
     if len(set(found)) < len(found):
         faults.add(path, given, "two names mean one chip", "wanted each chip once; remove one")
     return found
@@ -401,14 +407,14 @@ def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:
     sites = listed.get("site")
     if isinstance(sites, list | tuple) and all(isinstance(site, str) for site in sites):
         path: Path = ("costing", "site")
-        listed["site"] = [_looked_up(names.site, site, path, faults) for site in sites]
+        listed["site"] = [faults.looked_up(names.site, site, path) for site in sites]
         if len(set(listed["site"])) < len(sites) or not sites:
             faults.add(path, sites, "is empty or repeats", 'wanted each site once, e.g. ["se"]')
     for key in ("price_usd", "all_in_usd_per_device", "all_in_usd_per_unit"):
         prices = listed.get(key)
         if isinstance(prices, Mapping):
             listed[key] = {
-                _looked_up(names.accelerator, chip, ("costing", key, chip), faults): price
+                faults.looked_up(names.accelerator, chip, ("costing", key, chip)): price
                 for chip, price in prices.items()
             }
     return _part(Costing, listed, ("costing",), faults) or Costing()

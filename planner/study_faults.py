@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from planner.axes import SHORT_NAMES
 from planner.study_lines import Path
-from simkernel.errors import BadStudy
+from simkernel.errors import BadStudy, PlanError
 
 Place = Callable[[Path], str]
 """From a path in the study to the words before a fault: "studies/x.toml:14"."""
@@ -47,6 +47,14 @@ class Faults:
         """A key that has to be given; not told when unread lines may hold it."""
         if not self.is_torn:
             self.say(path, f"{dotted(path)} is not given", f"wanted {wanted}")
+
+    def looked_up(self, find: Callable[[str], str], name: str, path: Path) -> str:
+        """A name as the catalogue spells it, or as it is, once what is wrong with it is kept."""
+        try:
+            return find(name)
+        except PlanError as error:
+            self.found.extend(f"{self.place(path)}: {fault}" for fault in error.faults)
+            return name
 
     def raise_if_any(self) -> None:
         """Raise every fault at once.

@@ -17,7 +17,6 @@ from planner.metrics import PINNABLE, Pinnable, metric_names
 from planner.study_faults import Faults
 from planner.study_lines import Path
 from planner.study_parts import Costing
-from simkernel.errors import PlanError
 
 MOST_SCENARIOS = 1000  # our choice: each is costed in full and has a front of its own
 
@@ -63,7 +62,7 @@ def pins(
             faults.unknown_key(path, known, "quantity [pin] can hold")
         elif _is_finite(path, value, faults):
             _check_bounds(known[name], path, value, faults)
-            spelt = f"{name}.{_looked_up(chip_name, chip, path, faults)}" if chip else name
+            spelt = f"{name}.{faults.looked_up(chip_name, chip, path)}" if chip else name
             found[spelt] = float(value)
     return MappingProxyType(found)
 
@@ -129,14 +128,6 @@ def _check_bounds(pin: Pinnable, path: Path, value: float, faults: Faults) -> No
     if not pin.least <= value <= pin.most:
         bounds = f"from {pin.least:g} to {pin.most:g} {pin.unit}".strip()
         faults.add(path, value, "is out of bounds", f"wanted {pin.doc}, {bounds}")
-
-
-def _looked_up(find: Callable[[str], str], name: str, path: Path, faults: Faults) -> str:
-    try:
-        return find(name)
-    except PlanError as error:
-        faults.found.extend(f"{faults.place(path)}: {fault}" for fault in error.faults)
-        return name
 
 
 def _is_given(tables: Mapping[str, Mapping[str, Any]], section: str, name: str) -> bool:

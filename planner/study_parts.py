@@ -76,10 +76,14 @@ class TrainWorkload:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Scale:
-    """How a trace is made larger: independent copies on top of each other, or faster."""
+    """How a trace is made larger: copies on top of each other, each moved in time, or faster.
+
+    `shift_s` is how far apart in time copies are spread; None takes a minute.
+    """
 
     times: Annotated[Amount, Field(description="a number above 0, e.g. times = 100")]
     by: Annotated[Literal["superpose", "compress"], Field(description='"superpose" or "compress"')]
+    shift_s: Annotated[AtLeastZero | None, Field(description="seconds, e.g. shift_s = 60")] = None
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -87,7 +91,8 @@ class ServeWorkload:
     """A stream of requests to answer within latencies.
 
     `trace` is a catalogue trace, a file, or a table of distributions (arrivals, prompt_tokens,
-    output_tokens). `slo` is a table of latency metrics and their upper bounds.
+    output_tokens), `slo` a table of latencies and their bounds, or of classes of them; what is
+    inside both is read by `study_serve`.
     """
 
     model: Annotated[
@@ -102,7 +107,8 @@ class ServeWorkload:
         Scale | None, Field(description='{ times = 100, by = "superpose" | "compress" }')
     ] = None
     slo: Annotated[
-        Mapping[str, Amount], Field(description="latency metrics and bounds, { ttft_s_p95 = 2.0 }")
+        Mapping[str, object],
+        Field(description="latencies and bounds, { ttft_s_p95 = 2.0 }, or classes of them"),
     ] = field(default_factory=dict)
 
 

@@ -1,9 +1,12 @@
-"""What is asked of a cluster: a training run."""
+"""What is asked of a cluster: a training run, or a stream of requests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from simkernel.columns import Codes, Floats
 from simkernel.stack import ISOLATED, Stack
 
 
@@ -25,3 +28,93 @@ class TrainingJob:
     max_global_batch_tokens: float
     has_draft_layers: bool = False
     stack: Stack = ISOLATED
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """Hashed blocks of n prompts: prompts that begin alike begin with the same hashes.
+
+    Parameters
+    ----------
+    hashes : (m,) whole numbers, the blocks of the first prompt, then of the second, …
+    starts : (n + 1,) request i owns hashes[starts[i] : starts[i + 1]]
+    block_tokens : tokens of one block; the last block of a prompt may be shorter
+    """
+
+    hashes: Codes
+    starts: Codes
+    block_tokens: int
+
+    def take(self, rows: Codes) -> Prefixes:
+        """The blocks of some requests, in the order of `rows`."""
+        lengths = np.diff(self.starts)[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        inside = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+        return Prefixes(
+            self.hashes[np.repeat(self.starts[rows], lengths) + inside], starts, self.block_tokens
+        )
+
+
+@dataclass(frozen=True)
+class RequestStream:
+    """A stream of n requests in the order they arrive.
+
+    Parameters
+    ----------
+    arrival_s : (n,) never falling, from 0 on [s]
+    prompt_tokens, output_tokens : (n,) whole numbers of at least 1
+    span_s : time the stream stands for: its mean rate is n / span_s; 0 for a closed loop
+    prefixes : hashed blocks of the prompts, None where nothing is known of them
+    session_codes : (n,) requests of one conversation have one code; None where not known
+    priorities : (n,) as the trace has them; None where it has none
+    concurrency : 0 for an open stream; else at most so many are unanswered, and the next one
+        starts when one is answered (a closed loop)
+    """
+
+    arrival_s: Floats
+    prompt_tokens: Codes
+    output_tokens: Codes
+    span_s: float
+    prefixes: Prefixes | None = None
+    session_codes: Codes | None = None
+    priorities: Floats | None = None
+    concurrency: int = 0
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+    @property
+    def requests_per_s(self) -> float:
+        """Mean rate; 0 for a closed loop, whose rate is for the server to say."""
+        return len(self) / self.span_s if self.span_s else 0.0
+
+    def take(self, rows: Codes, arrival_s: Floats, span_s: float) -> RequestStream:
+        """Some of the requests at other times, which must not fall."""
+        sessions, priorities = self.session_codes, self.priorities
+        return RequestStream(
+            arrival_s=arrival_s,
+            prompt_tokens=self.prompt_tokens[rows],
+            output_tokens=self.output_tokens[rows],
+            span_s=span_s,
+            prefixes=None if self.prefixes is None else self.prefixes.take(rows),
+            session_codes=None if sessions is None else sessions[rows],
+            priorities=None if priorities is None else priorities[rows],
+            concurrency=self.concurrency,
+        )
+
+
+def recorded_span_s(arrival_s: Floats) -> float:
+    """Time that n recorded arrivals stand for: their span and one mean gap more.
+
+    Parameters
+    ----------
+    arrival_s : (n,) never falling [s]
+
+    Notes
+    -----
+    n arrivals have n - 1 gaps; without the last gap a copy that is shifted around the span would
+    be n / (n - 1) times as dense. One arrival stands for no time.
+    """
+    if len(arrival_s) < 2:
+        return 0.0
+    return float((arrival_s[-1] - arrival_s[0]) * len(arrival_s) / (len(arrival_s) - 1))

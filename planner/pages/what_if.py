@@ -83,7 +83,8 @@ def draw() -> None:
         settings = _sliders(found, list(knobs(stored)))
         if words := fixed_by_scenarios(stored.study):
             st.caption(words)
-    changed = repriced(Archive(found.db, desk.READING_S), found.run, settings)
+    archive = Archive(found.db, desk.READING_S)
+    changed = repriced(archive, found.run, settings) if settings else stored
     with right:
         _front(found, stored, changed, settings)
     if changed.costed is not None and found.ids:

@@ -1,15 +1,11 @@
 """Every fault of the list is held by tests that are there, and the two that had none."""
 
-import re
-import tomllib
-from pathlib import Path
-
 import pytest
+from faults import faults_of, missing_tests
 
 from planner.commands import evaluate
 
-TESTS = Path(__file__).parents[1]
-FAULTS = tomllib.loads(Path(__file__).with_name("cost_faults.toml").read_text("utf-8"))["fault"]
+FAULTS = faults_of("cost_faults.toml")
 
 SERVERS = """
 [study]
@@ -24,19 +20,11 @@ site = "us-tx"
 """
 
 
-def every_test():
-    """Names of all tests of the house."""
-    texts = (path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
-    return {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
-
-
 def test_every_fault_is_held_by_tests_that_are_there():
     """A test could be renamed away, and its fault come back unseen."""
-    known = every_test()
     assert len(FAULTS) == 19
     assert len({fault["thread"] for fault in FAULTS}) == len(FAULTS)
-    missing = {f["thread"]: set(f["tests"]) - known for f in FAULTS if set(f["tests"]) - known}
-    assert missing == {}
+    assert missing_tests(FAULTS) == {}
     assert all(fault["tests"] and fault["kind"] for fault in FAULTS)
 
 

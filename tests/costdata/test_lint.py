@@ -6,8 +6,8 @@ import datetime
 import pytest
 
 from costdata.catalog import load
-from costdata.facts import schema_of
-from costdata.lint import lint, warnings_of
+from costdata.facts import TABLES, schema_of
+from costdata.lint import OURS_ONLY, lint, warnings_of
 from costdata.overlay import read_ours
 from simkernel.errors import BadFile
 
@@ -33,7 +33,7 @@ def test_our_tables_are_clean():
 def test_our_rows_given_again_by_a_user_are_clean(tmp_path):
     """A user could not copy one of our rows to change one figure of it."""
     for table, rows in read_ours().items():
-        if "name" in schema_of(table) and table != "provenance":
+        if "name" in schema_of(table) and table not in ("provenance", *OURS_ONLY):
             for row in rows.values():
                 assert plant(tmp_path, table, row.name) == [], row.name
             (tmp_path / f"{table}.csv").unlink()
@@ -133,6 +133,15 @@ def test_an_hourly_price_stays_what_it_is(tmp_path):
         if "p5.48" in r.instance and r.region == "us-east-1" and r.as_of == "2026"
     ]
     assert rent.usd_per_device_hour == 0.95
+
+
+@pytest.mark.parametrize("table", ["traces", "trace_formats"])
+def test_an_overlay_cannot_add_what_nothing_would_read(tmp_path, table):
+    """A trace or a format of one's own would be listed, and another one be used."""
+    text = (TABLES / f"{table}.csv").read_text()
+    (tmp_path / f"{table}.csv").write_text(text)
+    assert len(lint(tmp_path)) == text.count("\n") - 1
+    assert "not" in lint(tmp_path)[0]
 
 
 def test_a_price_without_unit_or_date_is_refused(tmp_path):

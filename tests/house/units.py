@@ -65,6 +65,7 @@ PLAIN = {
     **dict.fromkeys(("rows_half", "inner_half", "tokens_half"), "count"),
     **dict.fromkeys(("dense", "expert", "used"), "count"),  # parameters, simkernel/memory.py
     **dict.fromkeys(("per_micro_batch", "again"), "byte"),  # activations, simkernel/memory.py
+    **dict.fromkeys(("cv", "peak_over"), "count"),  # peak_over_mean, simkernel/arrivals.py
     **dict.fromkeys(("operational", "embodied"), "kgco2e"),
 }
 """Names without a unit word whose unit must be told: the short end of the nomenclature."""

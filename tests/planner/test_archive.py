@@ -1,5 +1,8 @@
 """The archive gives back what it was given, in words and numbers, and adds without changing."""
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import duckdb
@@ -12,6 +15,7 @@ from planner.archive_runs import RunStart, RunSummary
 from simkernel.errors import BadFile, PlanError, UnknownName
 from simkernel.ledger import Ledger
 
+ROOT = Path(__file__).resolve().parents[2]
 START = RunStart(
     study="small",
     kind="train",
@@ -118,6 +122,34 @@ def test_ledgers_come_back_term_by_term(archive):
     assert found["step_s"].unit == "s"
     assert found["step_s"].total.tolist() == [1.5, 2.1]
     assert found["usd_per_year"].take(1).as_dict() == {"capital": 8.0, "staff": 1.0}
+
+
+def test_readings_together_see_one_moment(archive):
+    """A page would show the front of one run beside the plans of the next."""
+    run = archive.begin_run(START)
+    archive.append_physical(run, columns(["p0", "p1"]))
+    with archive.reading() as held:
+        assert held == archive
+        assert held.run("last").run == run
+        assert held.physical(run)["plan"].tolist() == ["p0", "p1"]
+        with held.reading() as again:
+            assert again.held is held.held
+    archive.fail_run(run, "closed again: the file can be written")
+
+
+def test_writing_loads_no_pandas(tmp_path):
+    """Each small run would take a fifth longer."""
+    body = (
+        "import sys; from pathlib import Path; from planner.archive import Archive\n"
+        "from planner.archive_runs import RunStart\n"
+        "archive = Archive(Path(sys.argv[1]))\n"
+        "run = archive.begin_run(RunStart('small', 'train', '', {}, 1, 'f0', {}))\n"
+        "archive.append_front(run, {'plan': ['p0'], 'usd': [3.0], 'words': ['a']})\n"
+        "print(archive.front(run)['usd'], 'pandas' in sys.modules)"
+    )
+    command = [sys.executable, "-c", body, str(tmp_path / "planner.duckdb")]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["[3.]", "False"]
 
 
 def test_kinds_of_studies_share_a_file(archive):

@@ -123,6 +123,24 @@ def test_a_kill_inside_a_batch_loses_that_batch_only(written):
         assert connection.execute("SELECT count(*) FROM physical").fetchall() == [(2,)]
 
 
+def test_a_kill_between_errands_of_one_opening_keeps_those_done(written):
+    """Batches written together would be lost together, or a column with the rows before it."""
+    body = """
+        with archive.writing() as held:
+            run = held.begin_run(START)
+            held.append_physical(run, rows(0, 100))
+            held.append_front(run, {"plan": np.array(["f0"]), "usd": np.array([3.0])})
+            print("inside", flush=True)
+            sys.stdin.read()
+        """
+    with beside(written.path, body) as process:
+        assert process.stdout.readline() == "inside\n"
+        process.send_signal(signal.SIGKILL)
+    assert len(written.physical("last")["plan"]) == 100
+    assert written.front("last")["usd"].tolist() == [3.0]
+    assert still_there(written)
+
+
 def test_a_locked_file_names_who_holds_it(written):
     """A person would not know which process to wait for or stop."""
     body = """

@@ -154,7 +154,16 @@ def test_the_catalogue_lists_everything_or_one_kind():
     """A person would not find the name to write in a study."""
     entries = planner("catalog", "list", "--json").document["entries"]
     kinds = {entry["kind"] for entry in entries}
-    assert {"accelerator", "site", "server", "model", "part", "embodied", "facility"} <= kinds
+    assert {
+        "accelerator",
+        "site",
+        "server",
+        "model",
+        "part",
+        "embodied",
+        "facility",
+        "trace",
+    } <= kinds
     chips = planner("catalog", "list", "accelerator", "--json").document["entries"]
     assert len(chips) == 45
     assert {entry["kind"] for entry in chips} == {"accelerator"}
@@ -238,3 +247,26 @@ def test_an_interrupted_command_is_not_an_answer(monkeypatch):
     answer = planner("runs")
     assert answer.code == 130
     assert answer.err == "interrupted\n"
+
+
+def test_a_trace_of_ones_own_can_be_looked_at_before_it_is_planned_for(tmp_path):
+    """A plan would rest on a file that was read in another unit or order."""
+    file = tmp_path / "mine.csv"
+    rows = [f"{1_700_000_000_000 + 250 * i},{100 + i % 2},7" for i in range(80, -1, -1)]
+    file.write_text("timestamp,input_length,output_length\n" + "\n".join(rows))
+    found = planner("catalog", "show", str(file), "--json").document
+    assert (found["format"], found["requests"], found["is_shuffled"]) == ("mooncake", 81, True)
+    assert "ms since 1970" in found["times"]
+    assert found["requests_per_s"] == pytest.approx(4.0)
+    assert found["busiest_minute_over_mean"] == pytest.approx(1.0)
+    assert found["index_of_dispersion"].keys() == {"1 s"}
+    assert found["prompt_tokens"]["max"] == 101
+
+
+def test_a_trace_that_ships_is_shown_with_its_load_and_its_sources():
+    """A user would have to replay a trace to see how bursty it is."""
+    found = planner("catalog", "show", "mooncake_synthetic", "--json").document
+    assert found["facts"]["requests"]["licence"] == "Apache-2.0"
+    assert found["requests"] == 3993
+    assert found["index_of_dispersion"]["10 s"] == pytest.approx(1.0, abs=0.35)  # Poisson
+    assert 0.4 < found["repeated_prefix_frac"] < 0.9

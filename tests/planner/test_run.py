@@ -1,18 +1,21 @@
 """A run from file to front: one document, the same answer every time, nothing lost or mixed."""
 
 import json
+import os
 
+import duckdb
 import numpy as np
 import pytest
 from small import DENSE, MOE, planner, with_lines
 
 from costdata import catalog
-from planner import bands
+from planner import archive_door, bands
 from planner.archive import Archive
 from planner.costing import cost_plans
 from planner.engine import catalogue_names
 from planner.metrics import is_at_least, metric_names, metrics_of
-from planner.run import joined, run_study
+from planner.run import ALONE_CANDIDATES, joined, run_study, workers_for
+from planner.search import sweep
 from planner.study import study_from_json, study_from_text
 from planner.study_set import with_settings
 
@@ -55,6 +58,30 @@ def test_one_process_or_two_give_the_same_front(workspace):
     assert one["run"] != two["run"]
     for key in ("candidates", "physical_front", "rejected"):
         assert one[key] == two[key]
+
+
+def test_a_small_study_is_swept_without_another_process(workspace, tmp_path, monkeypatch):
+    """Loading processes would take longer than the sweep they share."""
+    monkeypatch.setattr(sweep, "ProcessPoolExecutor", None)
+    answer = planner("run", workspace.study, "--db", tmp_path / "x.duckdb", "--json")
+    assert answer.document["front_hash"] == workspace.documents[0]["front_hash"]
+    assert workers_for(ALONE_CANDIDATES) == 1
+    assert workers_for(ALONE_CANDIDATES + 1) == len(os.sched_getaffinity(0))
+
+
+def test_a_small_run_opens_the_file_three_times(workspace, tmp_path, monkeypatch):
+    """To begin, to store the answer, to read it back: an opening costs 13 ms of a processor."""
+    opened = []
+
+    def connect(path, **how):
+        opened.append(how["read_only"])
+        return given(path, **how)
+
+    given = duckdb.connect
+    monkeypatch.setattr(archive_door.duckdb, "connect", connect)
+    answer = planner("run", workspace.study, "--db", tmp_path / "x.duckdb", "--json")
+    assert answer.document["front"]
+    assert opened == [False, False, True]
 
 
 def test_the_hash_follows_the_answer_not_the_order_of_the_study(workspace, tmp_path):
