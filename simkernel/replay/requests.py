@@ -1,4 +1,7 @@
-"""A stream of requests: when each comes, what it brings and how much it wants back."""
+"""What the replay reads of a stream: when each comes, what it brings, how much it wants back.
+
+Everything that could be served wrongly without a word is refused here, at the door.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import numpy as np
 
 from simkernel.columns import Codes, Floats
 from simkernel.errors import BadStudy
+from simkernel.workload import RequestStream
 
 LATEST_S = 1e8
 """About three years: a stream that starts later counts from an epoch, not from its own start."""
@@ -45,6 +49,11 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self.arrival_s)
+
+    @classmethod
+    def of(cls, stream: RequestStream) -> Requests:
+        """The columns of a stream that the replay reads; its concurrency goes to `opening.Run`."""
+        return cls(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
 
     @classmethod
     def in_order(cls, arrival_s: Floats, prompt_tokens: Codes, output_tokens: Codes) -> Requests:

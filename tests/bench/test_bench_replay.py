@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simkernel.replay.arrivals import poisson_s
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
@@ -66,7 +65,7 @@ def lognormal_stream(count, per_s):
     rng = np.random.default_rng(1)
     prompts = np.minimum(rng.lognormal(6.6, 0.9, count).astype(int) + 1, 8000)
     outputs = np.minimum(rng.lognormal(5.0, 0.8, count).astype(int) + 1, 1500)
-    return Requests(poisson_s(rng, count, per_s), prompts, outputs)
+    return Requests(np.cumsum(rng.exponential(1 / per_s, count)), prompts, outputs)
 
 
 def best_cpu_s(work, rounds):

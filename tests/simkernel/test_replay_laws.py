@@ -7,7 +7,6 @@ import pytest
 from serving_cases import fleet, linear_tables, same, stream
 
 from simkernel import plugins
-from simkernel.replay.arrivals import poisson_s
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
 from simkernel.replay.results import BEYOND_CONTEXT, BEYOND_POOL, NO_OUTPUT, NO_PROMPT
@@ -83,7 +82,8 @@ def test_a_stream_beyond_capacity_is_called_overload(load, growth_frac):
     At 110% of what it can do, one arrival in eleven is never caught up with.
     """
     lengths = np.full(20_000, 100)
-    requests = Requests(poisson_s(np.random.default_rng(4), 20_000, 10 * load), lengths, lengths)
+    gaps_s = np.random.default_rng(4).exponential(0.1 / load, len(lengths))
+    requests = Requests(np.cumsum(gaps_s), lengths, lengths)
     tables = linear_tables(launch_s=1e-3, token_s=0.0, context_s=0.0)
     found = replay(requests, fleet(max_batch=1), tables).backlog()
     assert found.is_overload == (load > 1)

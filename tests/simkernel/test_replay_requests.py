@@ -7,6 +7,7 @@ from simkernel.errors import BadStudy
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.requests import Requests
 from simkernel.replay.tables import StepJoules, StepTables
+from simkernel.workload import RequestStream
 
 
 def tables(**changed):
@@ -27,6 +28,14 @@ def tables(**changed):
 def test_a_first_request_at_zero_is_legal():
     """Another simulator crashes on a request at t = 0."""
     assert len(Requests(np.array([0.0, 1.0]), np.array([5, 5]), np.array([1, 0]))) == 2
+
+
+def test_a_workloads_stream_is_taken_as_it_is():
+    """Another stream would be replayed than the one that was sized."""
+    columns = (np.array([0.0, 2.0]), np.array([5, 7]), np.array([1, 3]))
+    requests = Requests.of(RequestStream(*columns, span_s=4.0))
+    read = (requests.arrival_s, requests.prompt_tokens, requests.output_tokens)
+    assert all(np.array_equal(*pair) for pair in zip(read, columns, strict=True))
 
 
 def test_an_empty_stream_is_legal():
