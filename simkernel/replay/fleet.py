@@ -51,9 +51,9 @@ class Fleet:
 
     def __post_init__(self) -> None:
         faults = [
-            f"{name} is {getattr(self, name)}; give at least {least}"
+            f"{name} is {getattr(self, name)}; give a whole number of at least {least}"
             for name, least in LEAST.items()
-            if getattr(self, name) < least
+            if not (getattr(self, name) >= least and getattr(self, name) % 1 == 0)
         ]
         if not 0 <= self.watermark_frac < 1:
             faults.append(f"watermark_frac is {self.watermark_frac}; give 0 to below 1")

@@ -68,10 +68,10 @@ def opened(requests: Requests, fleet: Fleet, tables: StepTables, run: Run) -> Ho
         counters=counters,
         jobs=_jobs(requests),
         lists=_lists(fleet),
-        seats=_records(SEATS, (fleet.replicas, fleet.max_batch)),
+        seats=_records(SEATS, (int(fleet.replicas), int(fleet.max_batch))),
         times=_times(requests, run),
         token_s=np.full(kept, np.nan),
-        books=_books(fleet.replicas),
+        books=_books(int(fleet.replicas)),
         log=_records(LOG, run.logged_steps),
         limits=_limits(fleet),
         prices=prices_of(tables),
@@ -85,12 +85,12 @@ def _records(fields: np.dtype[Any], shape: int | tuple[int, ...]) -> Records:
 
 def _limits(fleet: Fleet) -> Limits:
     return Limits(
-        max_batch=fleet.max_batch,
-        token_budget=fleet.token_budget,
-        block_tokens=fleet.block_tokens,
-        pool_blocks=fleet.pool_blocks,
+        max_batch=int(fleet.max_batch),
+        token_budget=int(fleet.token_budget),
+        block_tokens=int(fleet.block_tokens),
+        pool_blocks=int(fleet.pool_blocks),
         watermark_blocks=int(fleet.watermark_frac * fleet.pool_blocks),
-        max_context_tokens=fleet.max_context_tokens,
+        max_context_tokens=int(fleet.max_context_tokens),
     )
 
 
@@ -102,7 +102,7 @@ def _jobs(requests: Requests) -> Jobs:
 
 
 def _lists(fleet: Fleet) -> Lists:
-    lists = _records(LISTS, fleet.replicas)
+    lists = _records(LISTS, int(fleet.replicas))
     lists.first_waiting = lists.last_waiting = -1
     lists.free_blocks = fleet.pool_blocks
     return lists
@@ -129,9 +129,9 @@ def _rules(requests: Requests, fleet: Fleet, run: Run) -> Rules:
     return Rules(
         batching_code=plugins.code("batching", fleet.batching),
         routing_code=plugins.code("routing", fleet.routing),
-        can_skip=run.can_skip and not run.has_token_times,
+        can_skip=bool(run.can_skip and not run.has_token_times),
         request_overhead_s=float(fleet.request_overhead_s),
-        concurrency=run.concurrency,
+        concurrency=int(run.concurrency),
         most_dry_steps=int(np.max(lengths, initial=1)),
     )
 
@@ -164,10 +164,12 @@ def _spacing(points: Codes) -> float:
 
 
 def _seconds_and_joules(part: str, tables: StepTables) -> tuple[Floats, Floats]:
-    seconds = getattr(tables, f"{part}_s")
-    joules = seconds if tables.joules is None else getattr(tables.joules, f"{part}_j")
-    return _floats(seconds), _floats(joules)
+    seconds = _floats(getattr(tables, f"{part}_s"))
+    if tables.joules is None:
+        return seconds, seconds
+    return seconds, _floats(getattr(tables.joules, f"{part}_j"))
 
 
 def _floats(table: Floats) -> Floats:
-    return np.ascontiguousarray(table, dtype=np.float64)
+    """A copy, whatever was given: the loop is compiled for one kind of array only."""
+    return np.array(table, dtype=np.float64, order="C")

@@ -1,6 +1,7 @@
 """Kept machine code is that of today's sources, and a place that cannot be written is no fault."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from serving_cases import fleet, linear_tables, stream
 import simkernel
 from simkernel import plugins
 from simkernel.replay import compiled
+from simkernel.replay.opening import Run
+from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
 
 
@@ -61,6 +64,28 @@ def test_the_compiled_chain_reaches_every_policy_of_the_folders():
         for routing in plugins.names("routing")
     }
     assert len(set(ends_s.values())) == len(ends_s)
+
+
+def test_the_loop_is_compiled_for_one_kind_of_input_only():
+    """A table read from a file, or a count from NumPy, would cost a compilation of its own."""
+    plain, tables = stream(50), linear_tables(has_joules=True)
+    frozen = {name: np.asfortranarray(vars(tables)[name]) for name in ("decode_s", "prefill_s")}
+    for table in frozen.values():
+        table.flags.writeable = False
+    others = (
+        (plain, fleet(), linear_tables()),
+        (plain, fleet(), replace(tables, **frozen, least_step_s=0, tokens=tables.tokens * 1.0)),
+        (plain, fleet(pool_blocks=np.int32(4096), max_batch=32.0, request_overhead_s=1), tables),
+        (
+            Requests(*(c.astype(np.float32) for c in vars(plain).values())),
+            fleet(replicas=np.int64(2)),
+            tables,
+        ),
+    )
+    replay(plain, fleet(), tables)
+    for requests, house, given in others:
+        assert np.all(replay(requests, house, given, Run(concurrency=np.int32(0))).is_served)
+    assert len(compiled.advance().signatures) == 1
 
 
 def test_numba_is_left_as_it_was_found():

@@ -104,5 +104,5 @@ def test_a_table_of_joules_has_the_shape_of_its_seconds():
 def test_a_fleet_without_room_is_refused_with_every_fault():
     """A replica without blocks would wait for ever."""
     with pytest.raises(BadStudy) as caught:
-        Fleet(0, "static", "random", 8, 512, 16, 0, 4096, watermark_frac=1.0)
-    assert len(caught.value.faults) == 3
+        Fleet(0, "static", "random", 8.5, 512, 16, 0, 4096, watermark_frac=1.0)
+    assert len(caught.value.faults) == 4
