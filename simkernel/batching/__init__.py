@@ -6,8 +6,8 @@ Python that numba compiles; `simkernel/replay` compiles whatever is in this fold
 refusal(prompt_tokens, output_tokens, limits)
     Why a request can never be served, as a code of `simkernel.replay.results.REFUSALS`, or 0.
 form(replica, jobs, lists, limits, seats)
-    Fills the replica's row of the batch, moves requests between waiting and running, takes and
-    frees blocks, and gives the number of sequences in the step.
+    Fills `request` and `tokens` of the replica's seats, moves requests between waiting and
+    running, takes and frees blocks, and gives the number of sequences in the step.
 
 A policy may look at nothing but these arrays. While nobody arrives or finishes and blocks are
 left, it must form a batch of decodes again as it was: the replay runs such steps as one.

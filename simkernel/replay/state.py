@@ -1,8 +1,8 @@
 """What a replay knows at a moment, as arrays of records: policies read them and write to them.
 
-Requests are rows 0..n-1 in order of arrival; replicas are rows 0..r-1. A field is read as a
-column, `jobs.cached_tokens[request]`. Records, because a compiled function is given five of them
-at once a hundred times faster than fifty columns; whole numbers are int64, times float64.
+Requests are rows 0..n-1 in order of arrival; replicas are rows 0..r-1. A field is read and
+written as `jobs[request].cached_tokens`. Records, because handing fifty columns from call to call
+takes longer than the step itself; whole numbers are int64, times float64.
 """
 
 from __future__ import annotations
