@@ -1,0 +1,174 @@
+"""Closed form of steady serving: a replica under a constant number of requests in flight.
+
+A closed loop keeps `requests` in flight; each walks through waiting, prefill and its
+output tokens. Steps serve all running sequences at once and carry the prompts of newcomers.
+Where requests arrive at their own times the event replay is right and this is its limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel.columns import Column, Floats
+from simkernel.kv_cache import free_bytes, resident_sequence_bytes
+from simkernel.ops import Parts, summed
+from simkernel.passes import Pass
+from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one replica is asked, each a number or (n,).
+
+    `prompt_tokens` and `output_tokens` of one request, on average; `requests` in
+    flight on the replica.
+    """
+
+    prompt_tokens: Column
+    output_tokens: Column
+    requests: Column
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What a replica gives under a load; (n,) each.
+
+    `sequences` run at once (of all attention groups), `fitting_sequences` is what memory holds.
+    `ttft_s` from sending a request to its first token, `tpot_s` between later tokens, `wait_s`
+    of the first for a place among the running. `step` is the decode step of one group and slot,
+    `prefill` the pass of one prompt. `utilisation_frac` is the share of time that work fills.
+    """
+
+    ttft_s: Floats
+    tpot_s: Floats
+    output_tokens_per_s: Floats
+    utilisation_frac: Floats
+    sequences: Floats
+    fitting_sequences: Floats
+    wait_s: Floats
+    step: Pass
+    prefill: Pass
+    is_infeasible: Floats
+
+
+def steady(rig: Rig, load: Load) -> Steady:
+    """A replica in the steady state of a closed loop.
+
+    Parameters
+    ----------
+    rig : n candidates
+    load : what each is asked
+
+    Notes
+    -----
+    In one cycle of a request every other one is prefilled once: some before its first token, of
+    those that came together with it, the others in steps that carry its output. A step that
+    carries prompts and decoding sequences reads the weights once for both; an engine that does
+    not mix them stops decoding for each prompt. What does not fit in memory waits for a place:
+    (requests - running) at the throughput of the running ones (Little 1961). Prompts
+    and outputs have one length each; a spread of lengths changes tails, not means, below
+    saturation.
+    """
+    plans, engine = rig.plans, rig.engine
+    lanes = plans.attention_data_parallel * plans.pipeline_parallel
+    fitting = _fitting(rig, load)
+    running = np.minimum(np.maximum(load.requests, 1.0), np.maximum(fitting, 1.0))
+    each = np.maximum(running / lanes, 1.0)
+    step = decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0)
+    prefill = prefill_parts(rig, 1.0, load.prompt_tokens)
+    host_s = engine.step_s + engine.sequence_s * each
+    step_s = np.asarray(summed(step).floor_s + host_s)
+    prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s)
+    tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
+    before_s = np.minimum(engine.burst_frac, 1.0) * (each - 1.0) * prefill_s
+    first_s = stop_s + before_s + engine.request_s + engine.prompt_token_s * load.prompt_tokens
+    first_s = first_s + 0.5 * tpot_s
+    cycle_s = first_s + tpot_s * np.maximum(load.output_tokens - 1.0, 0.0)
+    wait_s = np.maximum(load.requests - running, 0.0) / running * cycle_s
+    busy_s = step_s * load.output_tokens + prefill_s * each
+    return Steady(
+        ttft_s=first_s + wait_s,
+        tpot_s=tpot_s,
+        output_tokens_per_s=running * load.output_tokens / cycle_s,
+        utilisation_frac=np.minimum(busy_s / cycle_s, 1.0),
+        sequences=running,
+        fitting_sequences=fitting,
+        wait_s=wait_s,
+        step=summed(step),
+        prefill=summed(prefill),
+        is_infeasible=fitting < 1.0,
+    )
+
+
+def _mixed(
+    rig: Rig, load: Load, each: Floats, step: Parts, step_s: Floats, prefill_s: Floats
+) -> tuple[Floats, Floats]:
+    """Mean time between tokens under the prompts of others, and of a step with one prompt; (n,).
+
+    Of the steps of one output a share carries prompts, in chunks of the token budget; when there
+    are more prompts than steps, each carries several.
+    """
+    engine, prompt = rig.engine, load.prompt_tokens
+    after_frac = 1.0 - np.minimum(engine.burst_frac, 1.0)
+    carried_tokens = after_frac * (each - 1.0) * prompt / np.maximum(load.output_tokens, 1.0)
+    chunk = np.maximum(np.minimum(prompt, rig.plans.budget_tokens - each), carried_tokens)
+    carrying_frac = carried_tokens / chunk
+    host_s = engine.step_s + engine.sequence_s * each
+    both = summed(prefill_parts(rig, (chunk + each) / prompt, prompt)).floor_s
+    mixed_s = both + step.get("attention", Pass()).floor_s + host_s
+    apart_s = step_s + summed(prefill_parts(rig, chunk / prompt, prompt)).floor_s + engine.step_s
+    long_s = engine.mixed_frac * mixed_s + (1.0 - engine.mixed_frac) * apart_s
+    tpot_s = step_s + carrying_frac * np.maximum(long_s - step_s, 0.0)
+    chunks = prompt / np.minimum(prompt, rig.plans.budget_tokens - each)
+    first_s = engine.mixed_frac * (mixed_s - both) * chunks + prefill_s
+    return tpot_s, first_s
+
+
+def static_batch(rig: Rig, load: Load) -> Steady:
+    """One batch from start to end: all prompts in one pass, then steps with all sequences.
+
+    Parameters
+    ----------
+    rig : n candidates
+    load : `requests` are the batch
+    """
+    plans, engine = rig.plans, rig.engine
+    lanes = plans.attention_data_parallel * plans.pipeline_parallel
+    each = np.maximum(load.requests / lanes, 1.0) * np.ones(len(plans))
+    step = summed(decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0))
+    prefill = summed(prefill_parts(rig, each, load.prompt_tokens))
+    host_s = engine.step_s + engine.sequence_s * each
+    step_s, first_s = step.floor_s + host_s, prefill.floor_s + host_s
+    whole_s = first_s + step_s * (load.output_tokens - 1.0)
+    fitting = _fitting(rig, load)
+    return Steady(
+        ttft_s=first_s,
+        tpot_s=step_s,
+        output_tokens_per_s=each * lanes * load.output_tokens / whole_s,
+        utilisation_frac=np.ones(len(plans)),
+        sequences=each * lanes,
+        fitting_sequences=fitting,
+        wait_s=np.zeros(len(plans)),
+        step=step,
+        prefill=prefill,
+        is_infeasible=fitting < each * lanes,
+    )
+
+
+def _fitting(rig: Rig, load: Load) -> Floats:
+    """Sequences of one replica that its memory and its engine's limit hold at once.
+
+    A sequence grows from its prompt to its end, so the mean one is half its output longer than
+    the prompt; blocks are recycled as sequences end, and the last to come is put back when none
+    is left (recomputation), which costs less than holding room for every end.
+    """
+    plans = rig.plans
+    mean_tokens = load.prompt_tokens + load.output_tokens * rig.engine.growth_frac
+    room = free_bytes(rig.model, rig.engine, plans, rig.chips.memory_bytes)
+    each = resident_sequence_bytes(rig.model, plans, mean_tokens)
+    whole = resident_sequence_bytes(rig.model, plans, load.prompt_tokens + load.output_tokens)
+    groups = plans.attention_data_parallel
+    held = np.where(room >= whole, np.maximum(room / each, 1.0), 0.0) * groups
+    return np.minimum(held, plans.max_sequences * groups)
