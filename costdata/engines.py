@@ -88,7 +88,8 @@ def engine_curves(tables: Tables, engine: str, rows: Sequence[Row]) -> EngineCur
         decode=core("decode", CACHES),
         latent_prefill=_only(core("latent_prefill", CACHES[:1])),
         latent_decode=core("latent_decode", CACHES),
-        all_reduce=_reduces(tables, engine, rows, chips),
+        all_reduce=_reduces(tables, engine, "all_reduce", rows, chips),
+        all_reduce_once=_reduces(tables, engine, "all_reduce_once", rows, chips),
     )
 
 
@@ -132,15 +133,16 @@ def _only(curve: AttentionCurve) -> AttentionCurve:
     return AttentionCurve(**{f.name: getattr(curve, f.name)[:, 0] for f in fields(curve)})
 
 
-def _reduces(tables: Tables, engine: str, rows: Sequence[Row], chips: Chips) -> LinkCurve:
-    """The engine's own all-reduce; large messages go by the library where that is faster."""
+def _reduces(
+    tables: Tables, engine: str, kernel: str, rows: Sequence[Row], chips: Chips
+) -> LinkCurve:
+    """One way of the engine's all-reduce, or the library's ring."""
     column = OPERATIONS.index("all_reduce")
     any_link = [getattr(chips.scaleup, f.name)[:, column] for f in fields(LinkCurve)]
     cells: list[Floats] = [np.array(values, dtype=float) for values in any_link]
     for i, row in enumerate(rows):
-        timed = _timed(tables, engine, row, "all_reduce", "bf16")
+        timed = _timed(tables, engine, row, kernel, "bf16")
         if timed:
             for values, name in zip(cells, ("wire_frac", "floor_s", "step_s"), strict=True):
-                least = values[i] if name == "wire_frac" else 0.0
-                values[i] = max(timed.need(name), least)
+                values[i] = timed.need(name)
     return LinkCurve(*cells)

@@ -19,7 +19,7 @@ import numpy as np
 
 from planner.calibrate import RESULT_BYTES, TABLES, VALUE_BYTES, Row, write_or_check
 from planner.engine_timings import ENGINES, Attended, Found, Grouped, Reduced, read_engines
-from planner.fits import Fit, Messages, Products, fit_gemm, fit_link, robust_fit, summary
+from planner.fits import Fit, Products, fit_gemm, robust_fit, summary
 from planner.measured import Nameplate, read_nameplates
 from simkernel.columns import Column, Floats
 from simkernel.roofline import (
@@ -66,8 +66,6 @@ def fit_found(found: Found, plate: Nameplate) -> Fit | None:
         shape = core_shape(found.kernel, rows, each)
         bf16 = plate.peak_flop_per_s["bf16"]
         return fit_core(shape, rows.seconds, bf16, bytes_per_s)
-    if isinstance(rows, Reduced):
-        return fit_reduce(rows, plate.scaleup_bytes_per_s)
     return None
 
 
@@ -152,14 +150,39 @@ def fit_core(
     return summary(names, x, seconds(x), measured, np.ones(len(measured), dtype=bool))
 
 
-def fit_reduce(rows: Reduced, wire_bytes_per_s: float) -> Fit:
-    """The curve of an engine's own all-reduce: small messages weigh as much as large ones."""
+def fit_reduces(rows: Reduced, wire_bytes_per_s: float) -> dict[str, Fit]:
+    """Both ways of an all-reduce: whole messages to all at once, or in a ring; the faster counts.
+
+    Parameters
+    ----------
+    rows : (n,) timings inside a node
+    wire_bytes_per_s : per device and direction [bytes/s]
+    """
     others = rows.devices - 1.0
-    wire_bytes = 2.0 * others / rows.devices * rows.message_bytes
-    messages = Messages(wire_bytes, 2.0 * others, rows.seconds)
-    fit = fit_link(messages, wire_bytes_per_s, has_steps=True, large_bytes=0.0)
-    values = {("floor_s" if k == "base_s" else k): v for k, v in fit.values.items()}
-    return Fit(values, fit.median_error_frac, fit.p90_error_frac, fit.rows)
+    once_bytes, ring_bytes = (k * rows.message_bytes for k in (others, 2 * others / rows.devices))
+
+    def once(x: Floats) -> Floats:
+        return np.asarray(x[0] + once_bytes / (wire_bytes_per_s * x[1]))
+
+    def ring(x: Floats) -> Floats:
+        return np.asarray(x[2] + 2 * others * x[3] + ring_bytes / (wire_bytes_per_s * x[4]))
+
+    def seconds(x: Floats) -> Floats:
+        return np.asarray(np.minimum(once(x), ring(x)))
+
+    x = robust_fit(
+        lambda x: np.log(seconds(x) / rows.seconds),
+        starts=[(4e-6, 0.5, 1e-5, 5e-7, 0.8), (1e-5, 0.3, 1e-5, 1e-6, 0.6)],
+        low=(1e-7, 0.05, 1e-7, 1e-9, 0.05),
+        high=(1e-4, 2.0, 1e-4, 2e-5, 2.0),
+    )
+    every = np.ones(len(rows), dtype=bool)
+    names = ("floor_s", "wire_frac", "ring_floor_s", "step_s", "ring_frac")
+    fit = summary(names, x, seconds(x), rows.seconds, every)
+    v, errors = fit.values, (fit.median_error_frac, fit.p90_error_frac, fit.rows)
+    in_ring = {"floor_s": v["ring_floor_s"], "step_s": v["step_s"], "wire_frac": v["ring_frac"]}
+    at_once = {"floor_s": v["floor_s"], "step_s": 0.0, "wire_frac": v["wire_frac"]}
+    return {"all_reduce": Fit(in_ring, *errors), "all_reduce_once": Fit(at_once, *errors)}
 
 
 Curves = dict[tuple[str, str, str, str], tuple[Fit, str]]
@@ -170,9 +193,15 @@ def curves(found: Sequence[Found], plates: dict[str, Nameplate]) -> Curves:
     """Every curve, host-bound ones replaced by a twin's."""
     made: Curves = {}
     for item in found:
-        fit = fit_found(item, plates[item.chip])
-        if fit is not None:
-            made[item.engine, item.chip, item.kernel, item.precision] = (fit, item.version)
+        plate, key = plates[item.chip], (item.engine, item.chip)
+        fits: dict[str, Fit | None]
+        if isinstance(item.rows, Reduced):
+            fits = {**fit_reduces(item.rows, plate.scaleup_bytes_per_s)}
+        else:
+            fits = {item.kernel: fit_found(item, plate)}
+        for kernel, fit in fits.items():
+            if fit is not None:
+                made[*key, kernel, item.precision] = (fit, item.version)
     return {key: _twin(key, made) for key in made}
 
 
@@ -183,6 +212,13 @@ def _twin(key: tuple[str, str, str, str], made: Curves) -> tuple[Fit, str]:
     closest = min(near, key=lambda e: near[e][0].median_error_frac)
     if own[0].median_error_frac > HOST_BOUND_FRAC:
         return _instead(key[0], closest, near)
+    if key[2] == "all_reduce_once" or key[2] == "all_reduce":
+        small = {e: made[e, key[1], "all_reduce_once", key[3]][0] for e in near}
+        fastest = min(small, key=lambda e: small[e].values["floor_s"])
+        quick_s = SLOWER_THAN_TWIN * small[fastest].values["floor_s"]
+        return _instead(
+            key[0], fastest if small[key[0]].values["floor_s"] > quick_s else key[0], near
+        )
     if key[2] == "gemm":
         sound = {e: v for e, v in near.items() if v[0].median_error_frac <= HOST_BOUND_FRAC}
         fastest = min(sound, key=lambda e: _decode_s(sound[e][0]))

@@ -24,6 +24,7 @@ from simkernel.hardware import Columns
 
 ENGINES = ("trtllm", "vllm", "sglang")
 PRECISION_OF = {
+    "half": "bf16",
     "bfloat16": "bf16",
     "fp8": "fp8",
     "fp8_block": "fp8_block",
@@ -159,6 +160,11 @@ _KERNELS = (
 """Products as models have them, balanced experts, cores of 128 wide heads that share keys, and
 messages up to 128 MB (message_size counts 2-byte elements: tests/truth/README.md)."""
 
+_LIBRARY = _Kernel(
+    "all_reduce", "comm", "nccl_perf", "nccl_dtype", "num_gpus, message_size * 2",
+    "op_name = 'all_reduce' and num_gpus <= 8 and message_size between 4096 and 67108864", Reduced,
+)  # fmt: skip
+
 
 def _found(folder: Path) -> Iterator[Found]:
     for label, chip in CHIPS.items():
@@ -170,7 +176,25 @@ def _found(folder: Path) -> Iterator[Found]:
                     for precision, rows in _rows(path, kernel) if path.exists() else ():
                         if precision not in have:
                             have.add(precision)
+                            if kernel.kind is Reduced:
+                                rows = _with_library(rows, folder / label)
                             yield Found(engine, version.name, chip, kernel.name, precision, rows)
+
+
+def _with_library(own: Columns, chip_folder: Path) -> Columns:
+    """All-reduces by the faster of the engine's own kernel and the newest NCCL, per message."""
+    best = dict(_messages(own))
+    for version in _newest_first(chip_folder / "comm" / "nccl")[:1]:
+        for _, rows in _rows(version / "nccl_perf.parquet", _LIBRARY):
+            for key, seconds in _messages(rows):
+                best[key] = min(best.get(key, seconds), seconds)
+    return Reduced(*np.array([(*key, seconds) for key, seconds in sorted(best.items())]).T)
+
+
+def _messages(rows: Columns) -> Iterator[tuple[tuple[float, float], float]]:
+    if isinstance(rows, Reduced):
+        keys = zip(rows.devices, rows.message_bytes, strict=True)
+        yield from zip(keys, rows.seconds, strict=True)
 
 
 def _newest_first(folder: Path) -> list[Path]:

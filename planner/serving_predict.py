@@ -105,6 +105,8 @@ def _block(cases: Sequence[Case], rows: Codes, catalog: Catalog) -> Block:
             prompt_tokens=np.array([case.prompt_tokens for case in cases]),
             output_tokens=np.array([case.output_tokens for case in cases]),
             requests=np.array([case.concurrency for case in cases]),
+            burst_frac=np.array([case.burst_frac for case in cases]),
+            has_equal_lengths=np.array([float(case.has_equal_lengths) for case in cases]),
         ),
         engines=tuple(case.engine for case in cases),
         architectures=tuple(catalog.accelerator(c.accelerator).architecture for c in cases),

@@ -56,7 +56,9 @@ Decisions = Mapping[str, float]
 class Case:
     """One configuration with its measured metrics, in SI units.
 
-    `release` is the engine's version as the row states it, "" unknown.
+    `burst_frac` is the least share of the other requests that come together with one, where the
+    number of all requests is known. `release` is the engine's version as the row states it, ""
+    unknown.
     """
 
     row: TruthRow
@@ -68,6 +70,8 @@ class Case:
     prompt_tokens: float
     output_tokens: float
     concurrency: float
+    burst_frac: float
+    has_equal_lengths: bool
     loaded: str
     measured: Mapping[str, float]
 
@@ -129,27 +133,32 @@ def _sweep(row: TruthRow, catalog: Catalog) -> Case:
     measured = {TPOT: (row.number("silicon_tpot_ms") or 0.0) * 1e-3}
     if row.text("use_ttft") == "yes":
         measured[TTFT] = (row.number("silicon_ttft_ms") or 0.0) * 1e-3
+    accelerator = catalog.accelerator_name(SWEEP_SYSTEMS[row.text("system")])
+    plan = _plan(
+        model,
+        engine,
+        (devices // copies, copies, row.count("pp_size") or 1),
+        max(row.count("moe_ep_size") or 1, 1),
+        (narrow, experts),
+        _domain(catalog, accelerator),
+    )
+    if engine in NARROW_CACHES and narrow != "bf16":
+        plan |= {"cache_bytes_per_value": 1.0}
     drawn = MEAN_DRAWN if row.text("dump").startswith("ifx") else 1.0
     if row.text("mode") != "agg":
         raise MissingFact("prefill and decode on pools apart are not predicted yet")
-    accelerator = catalog.accelerator_name(SWEEP_SYSTEMS[row.text("system")])
     return Case(
         row=row,
         model=model,
         accelerator=accelerator,
         engine=engine,
         release=row.text("backend_version"),
-        plan=_plan(
-            model,
-            engine,
-            (devices // copies, copies, row.count("pp_size") or 1),
-            max(row.count("moe_ep_size") or 1, 1),
-            (narrow, experts),
-            _domain(catalog, accelerator),
-        ),
+        plan=plan,
         prompt_tokens=(row.number("isl") or 1.0) * drawn,
         output_tokens=(row.number("osl") or 1.0) * drawn,
         concurrency=row.number("concurrency") or 1.0,
+        burst_frac=0.0,
+        has_equal_lengths=drawn == 1.0,
         loaded=CLOSED,
         measured=measured,
     )
@@ -167,7 +176,7 @@ def _plan(
     expert: int,
     precisions: tuple[str, str],
     domain: int,
-) -> Decisions:
+) -> dict[str, float]:
     """Decisions of a plan from what a row states.
 
     Experts lie over all devices of a stage; those that expert parallelism does not cut are cut
@@ -177,8 +186,8 @@ def _plan(
     has_experts = any(kind.mlp == "moe" for kind in model.kinds)
     expert = expert if has_experts else 1
     ranks = tensor * copies
-    dense, experts = (_precision(name) for name in precisions)
-    is_narrow_cache = engine in NARROW_CACHES and dense != "bf16" and dense != "fp16"
+    dense, experts = (_precision(name, model) for name in precisions)
+    is_narrow_cache = engine in NARROW_CACHES and dense in NARROW
     return {
         "supernode_devices": max(domain, ranks * stages),
         "tensor_parallel": tensor,
@@ -199,9 +208,17 @@ def _engine(name: str, release: str) -> str:
     return OLD_SGLANG if is_old else name
 
 
-def _precision(name: str) -> str:
-    """Our name of a precision as rows write it."""
-    return {"fp4": "nvfp4", "bfloat16": "bf16"}.get(name, name)
+def _precision(name: str, model: Model) -> str:
+    """Our name of a precision as rows write it; fp8 is that of the model's own files."""
+    known = {"fp4": "nvfp4", "bfloat16": "bf16"}.get(name, name)
+    return BLOCK if known == "fp8" and model.weight_precision == BLOCK else known
+
+
+BLOCK = "fp8_block"
+"""Files with a scale per 128 x 128 block of weights, and none for keys and values."""
+
+NARROW = ("fp8", "nvfp4")
+"""Precisions of files that bring scales for keys and values."""
 
 
 SINGLE_METRICS = {
@@ -213,6 +230,11 @@ SINGLE_METRICS = {
 
 
 def _single(row: TruthRow, catalog: Catalog) -> Case:
+    """A single figure.
+
+    Offline maximum load of experts with no layout stated is attention copies with experts over
+    all of them, as TensorRT-LLM's page runs such models.
+    """
     metric = row.text("metric")
     if row.text("disagg") not in ("", "0", "0.0"):
         raise MissingFact("prefill and decode on pools apart are not predicted yet")
@@ -231,13 +253,18 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
     tensor, stages = row.count("tp") or 1, row.count("pp") or 1
     expert = row.count("ep") or 1
     copies = max(int(devices) // (tensor * stages), 1)
-    if copies > 1 and expert == 1:
+    has_experts = any(kind.mlp == "moe" for kind in model.kinds)
+    if has_experts and not row.text("ep"):
+        tensor, copies, expert = 1, tensor * copies, tensor * copies
+    elif copies > 1 and expert == 1:
         expert = copies
     if "2023" in row.text("engine"):
         engine = OLD_VLLM
     narrow = row.text("precision")
     dense = "bf16" if narrow == "mxfp4" else narrow
     load = row.text("batch_or_concurrency")
+    requests = min(EVERYTHING if load.startswith("max") else float(load), _prompts(row))
+    burst_frac = 0.5 * requests / _prompts(row) if load[:1].isdigit() else 0.0
     is_static = row.text("dataset") == "static batch"
     return Case(
         row=row,
@@ -251,7 +278,9 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
         ),
         prompt_tokens=row.number("input_len") or 1.0,
         output_tokens=row.number("output_len") or 1.0,
-        concurrency=min(EVERYTHING if load.startswith("max") else float(load), _prompts(row)),
+        concurrency=requests,
+        burst_frac=burst_frac,
+        has_equal_lengths=False,
         loaded=STATIC if is_static else CLOSED,
         measured={name: row.value * scale},
     )  # fmt: skip

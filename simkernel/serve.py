@@ -23,12 +23,16 @@ class Load:
     """What one replica is asked, each a number or (n,).
 
     `prompt_tokens` and `output_tokens` of one request, on average; `requests` in
-    flight on the replica.
+    flight on the replica; `burst_frac` is the least share of the other requests that come
+    together with one, whatever the engine; `has_equal_lengths` is 1 where all prompts and outputs
+    have one length.
     """
 
     prompt_tokens: Column
     output_tokens: Column
     requests: Column
+    burst_frac: Column = 0.0
+    has_equal_lengths: Column = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def steady(rig: Rig, load: Load) -> Steady:
     step_s = np.asarray(summed(step).floor_s + host_s)
     prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s)
     tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
-    before_s = np.minimum(engine.burst_frac, 1.0) * (each - 1.0) * prefill_s
+    before_s = _before(rig, load, each) * prefill_s
     first_s = stop_s + before_s + engine.request_s + engine.prompt_token_s * load.prompt_tokens
     first_s = first_s + 0.5 * tpot_s
     cycle_s = first_s + tpot_s * np.maximum(load.output_tokens - 1.0, 0.0)
@@ -108,15 +112,19 @@ def _mixed(
     """Mean time between tokens under the prompts of others, and of a step with one prompt; (n,).
 
     Of the steps of one output a share carries prompts, in chunks of the token budget; when there
-    are more prompts than steps, each carries several.
+    are more prompts than steps, each carries several. Attention copies step together, so a prompt
+    of any of them holds up all, while the experts see what all of them bring on average.
     """
     engine, prompt = rig.engine, load.prompt_tokens
-    after_frac = 1.0 - np.minimum(engine.burst_frac, 1.0)
-    carried_tokens = after_frac * (each - 1.0) * prompt / np.maximum(load.output_tokens, 1.0)
+    after = each - 1.0 - _before(rig, load, each)
+    carried_tokens = after * prompt / np.maximum(load.output_tokens, 1.0)
     chunk = np.maximum(np.minimum(prompt, rig.plans.budget_tokens - each), carried_tokens)
-    carrying_frac = carried_tokens / chunk
+    own_frac = carried_tokens / chunk
+    carrying_frac = 1.0 - (1.0 - own_frac) ** rig.plans.attention_data_parallel
     host_s = engine.step_s + engine.sequence_s * each
-    both = summed(prefill_parts(rig, (chunk + each) / prompt, prompt)).floor_s
+    parts = prefill_parts(rig, (chunk + each) / prompt, prompt)
+    spared_s = (1.0 - own_frac / np.maximum(carrying_frac, 1e-9)) * _experts_more_s(parts, step)
+    both = summed(parts).floor_s - np.where(own_frac > 0, spared_s, 0.0)
     mixed_s = both + step.get("attention", Pass()).floor_s + host_s
     apart_s = step_s + summed(prefill_parts(rig, chunk / prompt, prompt)).floor_s + engine.step_s
     long_s = engine.mixed_frac * mixed_s + (1.0 - engine.mixed_frac) * apart_s
@@ -124,6 +132,15 @@ def _mixed(
     chunks = prompt / np.minimum(prompt, rig.plans.budget_tokens - each)
     first_s = engine.mixed_frac * (mixed_s - both) * chunks + prefill_s
     return tpot_s, first_s
+
+
+def _experts_more_s(parts: Parts, step: Parts) -> Column:
+    """What experts and their exchange take in a step with prompts beyond one without."""
+    names = ("experts", "expert_parallel")
+    with_prompts, without = (
+        sum((p[name].floor_s for name in names if name in p), start=0.0) for p in (parts, step)
+    )
+    return np.maximum(with_prompts - without, 0.0)
 
 
 def static_batch(rig: Rig, load: Load) -> Steady:
@@ -155,6 +172,20 @@ def static_batch(rig: Rig, load: Load) -> Steady:
         prefill=prefill,
         is_infeasible=fitting < each * lanes,
     )
+
+
+def _before(rig: Rig, load: Load, each: Floats) -> Floats:
+    """Prompts of other requests that come before one's own first token; (n,).
+
+    Of equal lengths, those that ended in the same step come back and stay together: half of such
+    a group is served before one. A share of all others comes together with it once, as a run
+    begins.
+    """
+    engine = rig.engine
+    group = np.maximum(np.minimum(each, engine.group_sequences), 1.0)
+    together = (group - 1.0) / 2.0 * load.has_equal_lengths
+    at_once = np.maximum(engine.burst_frac, load.burst_frac) * (each - 1.0)
+    return np.asarray(np.clip(together + at_once, 0.0, each - 1.0))
 
 
 def _fitting(rig: Rig, load: Load) -> Floats:

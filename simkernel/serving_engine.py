@@ -26,9 +26,10 @@ class Engine:
         step, in 16 bits and in fewer
     grouped_frac : the same for grouped products of experts, on top
     kernel_floor_frac : of the isolated floor of a kernel that is left inside a captured graph
-    memory_rate_frac, narrow_memory_rate_frac : memory rate of products inside a step over that
-        of the isolated one, in 16 bits and in fewer: weights of the next kernel are fetched early
-    core_frac : of the rate of the isolated attention core, prefill
+    memory_rate_frac, narrow_memory_rate_frac, least_memory_rate_frac : memory rate of products
+        inside a step over that of the isolated one, in 16 bits, in 8 and in 4: weights of the
+        next kernel are fetched early
+    core_frac, cache_frac : of the rate of the isolated attention core, over prompts and in decode
     layer_s, expert_layer_s, latent_layer_s : small kernels of every layer, of one with experts,
         of one with latent attention, beside what their bytes take [s]
     stream_passes : memory traffic of element-wise kernels, times what `ops` counts
@@ -42,6 +43,7 @@ class Engine:
         the rest of the prompts stop all decoding while they run
     burst_frac : share of the other requests whose prefill a request waits for, because they
         arrive together
+    group_sequences : requests that end in one step, come back and stay together
     growth_frac : of its output by which a sequence has grown while memory is counted: 1/2 in a
         mixed crowd, 1 where all end together
     memory_frac, free_frac : of a device's memory that the engine takes, and of what weights and
@@ -55,7 +57,9 @@ class Engine:
     kernel_floor_frac: Column = 1.0
     memory_rate_frac: Column = 1.0
     narrow_memory_rate_frac: Column = 1.0
+    least_memory_rate_frac: Column = 1.0
     core_frac: Column = 1.0
+    cache_frac: Column = 1.0
     layer_s: Column = 0.0
     expert_layer_s: Column = 0.0
     latent_layer_s: Column = 0.0
@@ -68,6 +72,7 @@ class Engine:
     prompt_token_s: Column = 0.0
     mixed_frac: Column = 1.0
     burst_frac: Column = 0.0
+    group_sequences: Column = 1.0
     growth_frac: Column = 0.5
     memory_frac: Column = 0.9
     free_frac: Column = 1.0
@@ -88,7 +93,8 @@ class EngineCurves:
     gemm, grouped : (n, len(PRECISIONS)) products, and grouped ones of experts
     prefill, latent_prefill : (n,) attention over a prompt
     decode, latent_decode : (n, 2) attention of one query over a cache in 16 bits, and in fewer
-    all_reduce : (n,) inside the scale-up domain
+    all_reduce, all_reduce_once : (n,) inside the scale-up domain, in a ring, and whole messages
+        to all peers at once
     """
 
     gemm: GemmCurve
@@ -98,3 +104,4 @@ class EngineCurves:
     latent_prefill: AttentionCurve
     latent_decode: AttentionCurve
     all_reduce: LinkCurve
+    all_reduce_once: LinkCurve

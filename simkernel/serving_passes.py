@@ -41,6 +41,13 @@ from simkernel.share import WIDE_BYTES, Share
 from simkernel.stack import Stack
 from simkernel.traffic import Network, network
 
+LEAST_BYTES = 0.9
+"""Bytes of a value below which it has 4 bits."""
+
+MOST_MEMORY_RATE_FRAC = 0.93
+"""Of the rated memory bandwidth that the best stream reaches (decode attention on B200 in
+engine_curves.csv: 0.89 to 0.95)."""
+
 Meeting = Callable[[LayerKind, Core], Pass]
 """What one attention core of a layer takes."""
 
@@ -120,7 +127,8 @@ def decode_parts(rig: Rig, sequences: Column, context_tokens: Column) -> Parts:
     def met(kind: LayerKind, core: Core) -> Pass:
         both = rig.curves.latent_decode if core.kind == "mla" else rig.curves.decode
         cells = {f.name: _picked(getattr(both, f.name), is_narrow) for f in fields(AttentionCurve)}
-        rates = attention_rates(replace(rig.chips, attention=AttentionCurve(**cells)))
+        faster = {n: cells[n] * rig.engine.cache_frac for n in ("flop_frac_max", "hbm_frac")}
+        rates = attention_rates(replace(rig.chips, attention=AttentionCurve(**(cells | faster))))
         shape = _decode_core(share, kind, core, context_tokens, cache_bytes)
         return computed(attention_work(rates, shape))
 
@@ -166,25 +174,29 @@ def _all_layers(rig: Rig, share: Share, met: Meeting, rows: Column) -> Parts:
 
 def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
     """Passes of one layer, by what they are for."""
+    routed = tuple(w for w in kind.weights if w.split.startswith("expert"))
+    dense = tuple(w for w in kind.weights if w not in routed)
     parts = {
-        "gemm": layer_products(share, kind),
+        "gemm": layer_products(share, replace(kind, weights=dense)),
         "elementwise": elementwise(share, rig.model, kind, share_of_forward=1.0),
         "tensor_parallel": _reduces(rig, share, kind),
-        "floor": _small_kernels(rig.engine, kind),
+        "floor": _small_kernels(rig.engine, kind, rig.model.hidden),
     }
     for core in kind.cores:
         work = state_scan(share, core, 1.0) if core.kind == "state" else met(kind, core)
         parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
+        parts["experts"] = layer_products(share, replace(kind, weights=routed))
         apart = (rig.plans.attention_data_parallel > 1) * 1.0
         parts["expert_parallel"] = expert_traffic(share, rig.model, kind).times(apart)
     return parts
 
 
-def _small_kernels(engine: Engine, kind: LayerKind) -> Pass:
+def _small_kernels(engine: Engine, kind: LayerKind, hidden: int) -> Pass:
     """What launches and small kernels of a layer take, however little they move."""
     blocks = len(kind.cores) + (kind.mlp != "none")
-    floor: Column = engine.layer_s * (blocks / 2.0)
+    norms = HEAD_NORMS if _has_head_norms(kind, hidden) else 0.0
+    floor: Column = engine.layer_s * (blocks / 2.0 + norms)
     if kind.mlp == "moe":
         floor = floor + engine.expert_layer_s
     if kind.core is not None and kind.core.kind == "mla":
@@ -192,18 +204,35 @@ def _small_kernels(engine: Engine, kind: LayerKind) -> Pass:
     return Pass(floor_s=floor)
 
 
+HEAD_NORMS = 0.4
+"""Norms of queries and keys, two more small kernels beside the five of a layer (norms, rotation,
+cache write, activation, quantisation)."""
+
+
+def _has_head_norms(kind: LayerKind, hidden: int) -> bool:
+    """The layer's vectors are its norms over the width and two over one head (Qwen3)."""
+    blocks = len(kind.cores) + (kind.mlp != "none")
+    is_softmax = kind.core is not None and kind.core.kind == "softmax"
+    return is_softmax and kind.vector_parameters - blocks * hidden == 2 * kind.cores[0].key_dim
+
+
 def _reduces(rig: Rig, share: Share, kind: LayerKind) -> Pass:
     """All-reduce of whole activations after attention and after the MLP (Megatron-LM, 2019).
 
-    With attention copies the MLP's results come back by the exchange between experts instead.
+    Small messages go to all peers at once, large ones in a ring. With attention copies the MLP's
+    results come back by the exchange between experts instead.
     """
     payload = share.tokens * rig.model.hidden * WIDE_BYTES
-    once = collective(share, "all_reduce", rig.placement.tensor, payload)
-    wires_s = once.inside_s + once.outside_s
-    floor_s = once.floor_s - wires_s + wires_s / rig.engine.reduce_frac + rig.engine.reduce_floor_s
-    once = replace(once, floor_s=np.where(share.tensor > 1, floor_s, 0.0))
+    group, once = rig.placement.tensor, rig.curves.all_reduce_once
+    ring = collective(share, "all_reduce", group, payload)
+    wire = rig.chips.scaleup_bytes_per_s * once.wire_frac
+    at_once_s = once.base_s + (group.size - 1.0) * payload / wire
+    in_ring_s = ring.floor_s
+    quickest_s = np.where(group.domains > 1, in_ring_s, np.minimum(at_once_s, in_ring_s))
+    floor_s = quickest_s / rig.engine.reduce_frac + rig.engine.reduce_floor_s
+    moved = replace(ring, floor_s=np.where(share.tensor > 1, floor_s, 0.0))
     apart = (rig.plans.attention_data_parallel > 1) * (kind.mlp == "moe")
-    return once.times((kind.core is not None) + (kind.mlp != "none") * (1.0 - apart))
+    return moved.times((kind.core is not None) + (kind.mlp != "none") * (1.0 - apart))
 
 
 def _decode_core(
@@ -301,11 +330,15 @@ def _products_on(chips: Chips, codes: Floats, engine: Engine, more: Column) -> G
     """Product curves with the engine's share of the rate and of the floor."""
     is_narrow = np.array(PRECISION_BYTES)[codes] < WIDE_BYTES
     reached = np.where(is_narrow, engine.narrow_gemm_frac, engine.gemm_frac) * more
+    is_least = np.array(PRECISION_BYTES)[codes] < LEAST_BYTES
     memory = np.where(is_narrow, engine.narrow_memory_rate_frac, engine.memory_rate_frac)
+    memory = np.where(is_least, engine.least_memory_rate_frac, memory)
     rates = gemm_rates(chips, codes, reached)
     return replace(
         rates,
         floor_s=rates.floor_s * engine.kernel_floor_frac,
         best_s_per_flop=np.maximum(rates.best_s_per_flop, rates.peak_s_per_flop),
-        best_s_per_byte=np.maximum(rates.best_s_per_byte / memory, rates.peak_s_per_byte),
+        best_s_per_byte=np.maximum(
+            rates.best_s_per_byte / memory, rates.peak_s_per_byte / MOST_MEMORY_RATE_FRAC
+        ),
     )
