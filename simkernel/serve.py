@@ -118,7 +118,8 @@ def _mixed(
     engine, prompt = rig.engine, load.prompt_tokens
     after = each - 1.0 - _before(rig, load, each)
     carried_tokens = after * prompt / np.maximum(load.output_tokens, 1.0)
-    chunk = np.maximum(np.minimum(prompt, rig.plans.budget_tokens - each), carried_tokens)
+    spare_tokens = np.minimum(prompt, np.maximum(rig.plans.budget_tokens - each, 1.0))
+    chunk = np.maximum(spare_tokens, carried_tokens)
     own_frac = carried_tokens / chunk
     carrying_frac = 1.0 - (1.0 - own_frac) ** rig.plans.attention_data_parallel
     host_s = engine.step_s + engine.sequence_s * each
@@ -129,8 +130,7 @@ def _mixed(
     apart_s = step_s + summed(prefill_parts(rig, chunk / prompt, prompt)).floor_s + engine.step_s
     long_s = engine.mixed_frac * mixed_s + (1.0 - engine.mixed_frac) * apart_s
     tpot_s = step_s + carrying_frac * np.maximum(long_s - step_s, 0.0)
-    chunks = prompt / np.minimum(prompt, rig.plans.budget_tokens - each)
-    first_s = engine.mixed_frac * (mixed_s - both) * chunks + prefill_s
+    first_s = engine.mixed_frac * (mixed_s - both) * prompt / spare_tokens + prefill_s
     return tpot_s, first_s
 
 

@@ -143,6 +143,13 @@ def test_overheads_lengthen_first_and_later_tokens_by_themselves():
     assert slow.ttft_s - plain.ttft_s == pytest.approx(0.03 + 0.002 * 2.5, rel=0.01)
 
 
+def test_a_budget_below_the_running_sequences_still_moves_prompts_on():
+    """A chunk of no or negative tokens would end as a negative time."""
+    found = served(64, budget_tokens=32.0)
+    assert found.tpot_s[0] > 0
+    assert found.ttft_s[0] > served(64).ttft_s[0]
+
+
 def _curves(facts):
     return lambda names: facts.engine_curves("vllm", names)
 
