@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from planner.bands import Band, bands, regime_of_model
+from planner.bands import Band, bands, regime_of_model, serving_bands
+from planner.serving_protocols import ServingPrediction
 from planner.validate import Prediction
+
+Scored = Prediction | ServingPrediction
+"""A figure of training or of serving, predicted and measured."""
 
 GROUPS: Mapping[str, str] = {
     "source_group": "source_group",
     "model": "model",
     "accelerator": "accelerator",
+    "engine": "engine",
 }
 """Groups of the report, and the column of the truth file each is read from."""
 
@@ -24,14 +29,23 @@ BAND_OF = {"throughput": "tokens_per_s", "memory_bytes": "resident_bytes"}
 INNER_OVER_OUTER = 1.2816 / 1.6449
 """Logarithm of an 80% band over that of a 90% one, for a normal distribution (its quantiles)."""
 
+SERVING_SETTINGS = (
+    "parallel", "isl", "osl", "concurrency", "precision", "backend_version", "input_len",
+    "output_len", "batch_or_concurrency", "engine",
+)  # fmt: skip
+"""Settings of serving rows; only the parallel layout is varied, as a whole."""
+
 SETTINGS = (
     "n_accel", "tp", "pp", "vpp", "cp", "ep", "seq_len", "global_batch_seqs", "micro_batch",
     "recompute", "zero_stage", "precision", "software_release", "stack",
 )  # fmt: skip
+PER_REQUEST = ("ttft_s", "tpot_s")
+"""Metrics that more devices do not share out."""
+
 FEWEST_TO_RANK = 3
 
 
-def scores(predictions: Iterable[Prediction]) -> dict[str, Any]:
+def scores(predictions: Iterable[Scored]) -> dict[str, Any]:
     """Scores per metric, over all rows and by group.
 
     Returns
@@ -42,7 +56,7 @@ def scores(predictions: Iterable[Prediction]) -> dict[str, Any]:
     -----
     APE = |predicted / measured - 1|, bias = mean(predicted / measured) - 1.
     """
-    by_metric: dict[str, list[Prediction]] = {}
+    by_metric: dict[str, list[Scored]] = {}
     for prediction in predictions:
         by_metric.setdefault(prediction.metric, []).append(prediction)
     return {
@@ -51,13 +65,14 @@ def scores(predictions: Iterable[Prediction]) -> dict[str, Any]:
             "groups": {
                 group: {value: score(part) for value, part in _by(found, column).items()}
                 for group, column in GROUPS.items()
+                if any(column in prediction.row.cells for prediction in found)
             },
         }
         for metric, found in sorted(by_metric.items(), reverse=True)
     }
 
 
-def score(predictions: Sequence[Prediction]) -> dict[str, float | None]:
+def score(predictions: Sequence[Scored]) -> dict[str, float | None]:
     """Scores of some rows of one metric."""
     ratio = np.array([prediction.ratio for prediction in predictions])
     ape = np.abs(ratio - 1.0)
@@ -76,13 +91,15 @@ def score(predictions: Sequence[Prediction]) -> dict[str, float | None]:
     }
 
 
-def _band(prediction: Prediction) -> Band:
+def _band(prediction: Scored) -> Band:
     """The shipped 90% band of a prediction."""
+    if prediction.metric not in BAND_OF:
+        return serving_bands(regime_of_model(prediction.case.model))[prediction.metric]
     regime = regime_of_model(prediction.case.model)
     return bands(regime)[BAND_OF[prediction.metric]]
 
 
-def rank_tau(predictions: Sequence[Prediction]) -> float | None:
+def rank_tau(predictions: Sequence[Scored]) -> float | None:
     """Kendall's tau, mean over the groups of rows that differ in exactly one setting.
 
     A group has one source, model and chip and at least three values of the setting; per device.
@@ -97,15 +114,19 @@ def rank_tau(predictions: Sequence[Prediction]) -> float | None:
     return float(np.mean(taus)) if taus else None
 
 
-def _by(predictions: Iterable[Prediction], column: str) -> dict[str, list[Prediction]]:
-    groups: dict[str, list[Prediction]] = {}
+def _by(predictions: Iterable[Scored], column: str) -> dict[str, list[Scored]]:
+    groups: dict[str, list[Scored]] = {}
     for prediction in predictions:
         groups.setdefault(prediction.row.text(column), []).append(prediction)
     return dict(sorted(groups.items()))
 
 
-def _factorial(predictions: Sequence[Prediction]) -> list[list[Prediction]]:
+def _factorial(predictions: Sequence[Scored]) -> list[list[Scored]]:
     """Groups of rows in which exactly one setting varies, with at least three values of it."""
+    if predictions and predictions[0].metric not in BAND_OF:
+        fixed = _fixed([name for name in SERVING_SETTINGS if name != "parallel"])
+        groups = _keyed(predictions, fixed).values()
+        return [g for g in groups if len({p.row.text("parallel") for p in g}) >= FEWEST_TO_RANK]
     return [
         group
         for setting in SETTINGS
@@ -114,22 +135,25 @@ def _factorial(predictions: Sequence[Prediction]) -> list[list[Prediction]]:
     ]
 
 
-def _fixed(settings: Sequence[str]) -> Callable[[Prediction], tuple[str, ...]]:
+def _fixed(settings: Sequence[str]) -> Callable[[Scored], tuple[str, ...]]:
     names = ("source_group", "model", "accelerator", "metric", *settings)
     return lambda p: tuple(p.row.text(name) for name in names)
 
 
 def _keyed(
-    predictions: Iterable[Prediction], key: Callable[[Prediction], tuple[str, ...]]
-) -> dict[tuple[str, ...], list[Prediction]]:
-    groups: dict[tuple[str, ...], list[Prediction]] = {}
+    predictions: Iterable[Scored], key: Callable[[Scored], tuple[str, ...]]
+) -> dict[tuple[str, ...], list[Scored]]:
+    groups: dict[tuple[str, ...], list[Scored]] = {}
     for prediction in predictions:
         groups.setdefault(key(prediction), []).append(prediction)
     return groups
 
 
-def _tau(group: Sequence[Prediction]) -> float | None:
-    per_device = [(p.measured / p.plan["devices"], p.predicted / p.plan["devices"]) for p in group]
+def _tau(group: Sequence[Scored]) -> float | None:
+    shares = [1.0 if p.metric in PER_REQUEST else 1.0 / p.plan["devices"] for p in group]
+    per_device = [
+        (p.measured * share, p.predicted * share) for p, share in zip(group, shares, strict=True)
+    ]
     signs = [
         np.sign((a[0] - b[0]) * (a[1] - b[1]))
         for a, b in combinations(per_device, 2)

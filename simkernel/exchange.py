@@ -102,7 +102,7 @@ def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
 def context_traffic(share: Share, core: Core, factor: float) -> Pass:
     """Keys and values passed round the context group (or their gradients as well)."""
     if core.kind == "state":
-        values = core.state_values * share.sequences / share.tensor
+        values: Column = core.state_values * share.sequences / share.tensor
     elif core.kind == "mla":
         values = share.sequences * share.sequence_tokens * float(core.latent)
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Floats, Masks
+from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
 from simkernel.models import LayerKind, Weight
 from simkernel.placement import Placement
@@ -41,17 +41,19 @@ class Share:
     """What one device holds of a micro-batch, and the rates it works at; (n,) each.
 
     `tokens` enter a product cut by tensor parallelism; `own_tokens` = tokens / tensor are the
-    device's under sequence parallelism. `input_bytes` is the width of a quantised GEMM input.
+    device's under sequence parallelism; without it (serving) every tensor rank norms all of them.
+    `input_bytes`, `expert_bytes` are the widths of a quantised GEMM input.
     """
 
     tokens: Floats
     own_tokens: Floats
-    sequences: Codes
-    sequence_tokens: int
+    sequences: Column
+    sequence_tokens: Column
     tensor: Codes
     expert: Codes
     expert_tensor: Codes
     input_bytes: Floats
+    expert_bytes: Floats
     gemm: GemmRates
     grouped_gemm: GemmRates
     wide_gemm: GemmRates
@@ -63,6 +65,12 @@ class Share:
     recompute_code: Codes
     is_half: Masks
     stack: Stack
+    is_sequence_cut: bool = True
+
+    @property
+    def whole_tokens(self) -> Floats:
+        """Tokens that meet what tensor parallelism does not cut: norms and replicated matrices."""
+        return self.own_tokens if self.is_sequence_cut else self.tokens
 
     @property
     def reduced_bytes(self) -> Floats:
@@ -111,6 +119,7 @@ def share_of(
         expert=plans.expert_parallel,
         expert_tensor=plans.expert_tensor_parallel,
         input_bytes=np.array(PRECISION_BYTES)[plans.precision_code],
+        expert_bytes=np.array(PRECISION_BYTES)[plans.precision_code],
         gemm=gemm_rates(chips, plans.precision_code, reached),
         grouped_gemm=gemm_rates(chips, plans.precision_code, reached * grouped),
         wide_gemm=gemm_rates(chips, wide_code, job.stack.gemm_frac),
@@ -134,6 +143,17 @@ def imbalance(share: Share, kind: LayerKind) -> Floats:
     ranks = share.expert
     draws = share.own_tokens * ranks * share.expert_tensor * kind.top_k
     return 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+
+
+def touched_experts(share: Share, kind: LayerKind) -> Floats:
+    """Experts of a device that any token of the pass is routed to, for evenly random routing.
+
+    N_local (1 - (1 - k/N)^T), T the tokens of all ranks that share the experts: a small batch
+    reads only the experts it meets.
+    """
+    met = share.own_tokens * share.expert * share.expert_tensor
+    missed = (1.0 - kind.top_k / kind.experts) ** met
+    return kind.experts / share.expert * (1.0 - missed)
 
 
 def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:
