@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from costdata.chips import AcceleratorFacts, accelerator_facts, chips_of, curve_faults
+from costdata.engines import engine_curves, engine_of
 from costdata.facts import Fact, Row, Tables
 from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
@@ -26,6 +27,7 @@ from simkernel.errors import BadFile, MissingFact, unknown
 from simkernel.hardware import Chips
 from simkernel.keeping import Keeping
 from simkernel.memory import Reserve
+from simkernel.serving_engine import Engine, EngineCurves
 from simkernel.stack import Stack
 
 GENERAL_FIGURES = (
@@ -122,6 +124,19 @@ class Catalog:
         MissingFact : curves that are not there, each by chip and table
         """
         return chips_of(self.tables, [self._chip(name) for name in names])
+
+    def engine_curves(self, engine: str, names: Sequence[str]) -> EngineCurves:
+        """What a serving engine's own kernels reach on chips; see `costdata.engines`.
+
+        Raises
+        ------
+        UnknownName : no such chip
+        """
+        return engine_curves(self.tables, engine, [self._chip(name) for name in names])
+
+    def engine(self, name: str, architecture: str) -> Engine:
+        """What a serving engine adds to kernels; see `costdata.engines.engine_of`."""
+        return engine_of(self.tables, name, architecture)
 
     def stack(self, profile: str, accelerator: str, release_year: float | None = None) -> Stack:
         """What a kind of software stack reaches of a chip; see `costdata.profiles.stack_of`.

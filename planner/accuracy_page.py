@@ -215,7 +215,7 @@ def _parameter_table() -> str:
     )
 
 
-def _weak_lines(shipped: Validation, runs: Sequence[Prediction], left: Floats) -> str:
+def _weak_lines(shipped: Validation[Prediction], runs: Sequence[Prediction], left: Floats) -> str:
     """Where the error is largest, what was not predicted, and what was called infeasible."""
     order = np.argsort(-np.abs(np.log([p.ratio for p in runs])))[:12]
     lines = ["The twelve runs that are missed by most (shipped; left out):", ""]

@@ -19,6 +19,7 @@ from simkernel.columns import Masks
 from simkernel.models import Model
 
 TABLE = Path(costdata.__file__).parent / "tables" / "bands.csv"
+SERVING_TABLE = TABLE.with_name("serving_bands.csv")
 
 
 Band = tuple[float, float]
@@ -35,7 +36,17 @@ def bands(regime: str = DENSE) -> dict[str, Band]:
     ----------
     regime : whose rows are taken beside those that hold for all
     """
-    with TABLE.open(encoding="utf-8", newline="") as file:
+    return _read(TABLE, regime)
+
+
+@cache
+def serving_bands(regime: str = DENSE) -> dict[str, Band]:
+    """The same for what is predicted of serving."""
+    return _read(SERVING_TABLE, regime)
+
+
+def _read(path: Path, regime: str) -> dict[str, Band]:
+    with path.open(encoding="utf-8", newline="") as file:
         return {
             row["quantity"]: (float(row["low_frac"]), float(row["high_frac"]))
             for row in csv.DictReader(file)

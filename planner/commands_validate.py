@@ -10,9 +10,10 @@ from typing import Any
 from costdata import catalog as catalogue
 from planner.bands import regime_of_model
 from planner.protocols import predict
+from planner.truth_orders import Scored
 from planner.truth_rows import chosen, read_truth
 from planner.truth_scores import scores
-from planner.validate import Prediction, Validation
+from planner.validate import Validation
 from simkernel.errors import BadStudy
 
 ROW_COLUMNS = (
@@ -48,12 +49,12 @@ def validate(
     return document(len(rows), found, protocol)
 
 
-def document(rows: int, found: Validation, protocol: str) -> dict[str, Any]:
+def document(rows: int, found: Validation[Any], protocol: str) -> dict[str, Any]:
     """The JSON document of a validation."""
     infeasible = [p.row.case_id for p in found.predictions if p.is_infeasible]
     return {
         "rows": rows,
-        "predicted": len(found.predictions),
+        "predicted": rows - len(found.unsupported),
         "unsupported": [{"case_id": case, "why": why} for case, why in found.unsupported],
         "infeasible": list(dict.fromkeys(infeasible)),
         "protocol": protocol,
@@ -118,7 +119,7 @@ def _line(name: str, cells: Sequence[str]) -> str:
     return f"{name:28.28}" + "".join(f"{cell:>9}" for cell in cells)
 
 
-def _write(path: Path, predictions: Sequence[Prediction]) -> None:
+def _write(path: Path, predictions: Sequence[Scored]) -> None:
     """One line per row: measured, predicted, the whole plan and the terms of its step."""
     plans = list(dict.fromkeys(name for p in predictions for name in p.plan))
     terms = list(dict.fromkeys(name for p in predictions for name in p.terms_s))

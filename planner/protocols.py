@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from costdata.catalog import Catalog
+from planner import serving_protocols
+from planner.factors import one_factor
 from planner.held_out import left_out_residuals
 from planner.profile_fit import fit, problem_of
+from planner.serving_truth import is_serving, serving_rows
 from planner.truth_rows import TruthRow
-from planner.validate import Prediction, Validation, validate
+from planner.validate import Prediction, Validation, joined, validate
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy
 
@@ -26,7 +30,7 @@ FEWEST_TO_FIT = 20
 """Runs below which global parameters say more about the priors than about the runs."""
 
 
-def predict(rows: Sequence[TruthRow], catalog: Catalog, protocol: str) -> Validation:
+def predict(rows: Sequence[TruthRow], catalog: Catalog, protocol: str) -> Validation[Any]:
     """Predictions of some rows by a protocol.
 
     Raises
@@ -35,6 +39,12 @@ def predict(rows: Sequence[TruthRow], catalog: Catalog, protocol: str) -> Valida
         to fit on
     """
     name, columns = _parsed(protocol, rows)
+    serving = tuple(row for row in rows if is_serving(row))
+    if serving and len(serving) < len(rows):
+        trained = predict(tuple(r for r in rows if not is_serving(r)), catalog, protocol)
+        return joined(trained, predict(serving, catalog, protocol))
+    if serving:
+        return serving_protocols.predict(serving, catalog, name, columns)
     shipped = validate(rows, catalog)
     if name == SHIPPED:
         return shipped
@@ -64,7 +74,7 @@ def _parsed(protocol: str, rows: Sequence[TruthRow]) -> tuple[str, tuple[str, ..
             f"--protocol {protocol}: wanted shipped, fitted, leave_one_out:COLUMN or "
             "one_factor:COLUMN,…"
         )
-    strange = [c for c in columns if not any(c in row.cells for row in rows)]
+    strange = [c for c in columns if not any(c in row.cells for row in serving_rows(rows))]
     if strange:
         raise BadStudy(f"--protocol {protocol}: no row has the column {', '.join(strange)}")
     return name, columns
@@ -75,7 +85,7 @@ def _residuals(
 ) -> Floats:
     """log(predicted / measured) of every run by a protocol that fits."""
     if name == ONE_FACTOR:
-        return _one_factor(np.log([p.ratio for p in runs]), np.asarray(groups))
+        return one_factor(np.log([p.ratio for p in runs]), np.asarray(groups))
     if len(runs) < FEWEST_TO_FIT:
         raise BadStudy(
             f"{len(runs)} runs are too few to fit on; wanted {FEWEST_TO_FIT}; give more rows, or "
@@ -87,12 +97,3 @@ def _residuals(
     if len(set(groups)) < 2:
         raise BadStudy(f"all runs have one value ({groups[0]!r}); leaving it out leaves none")
     return left_out_residuals(problem, groups)
-
-
-def _one_factor(residuals: Floats, groups: Floats) -> Floats:
-    """What is left after one factor per group: the middle residual of each taken away."""
-    found = residuals.copy()
-    for value in np.unique(groups):
-        mine = groups == value
-        found[mine] -= np.median(residuals[mine])
-    return found

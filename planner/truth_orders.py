@@ -11,16 +11,31 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from planner.serving_protocols import ServingPrediction
 from planner.validate import Prediction
+
+Scored = Prediction | ServingPrediction
+"""A figure of training or of serving, predicted and measured."""
+
+AnyScored = TypeVar("AnyScored", bound=Scored)
 
 SETTINGS = (
     "n_accel", "tp", "pp", "vpp", "cp", "ep", "seq_len", "global_batch_seqs", "micro_batch",
     "recompute", "zero_stage", "precision", "software_release", "stack",
 )  # fmt: skip
+SERVING_SETTINGS = (
+    "parallel", "isl", "osl", "concurrency", "precision", "backend_version", "input_len",
+    "output_len", "batch_or_concurrency", "engine",
+)  # fmt: skip
+"""Settings of serving rows; only the parallel layout is varied, as a whole."""
+
+PER_REQUEST = ("ttft_s", "tpot_s")
+"""Metrics that more devices do not share out."""
+
 FEWEST_TO_RANK = 3
 
 WANTED_TAU = 0.85
@@ -54,7 +69,7 @@ class Scaling:
         return float(np.log(self.predicted / self.measured))
 
 
-def orders(predictions: Sequence[Prediction]) -> list[Order]:
+def orders(predictions: Sequence[Scored]) -> list[Order]:
     """Every factorial group with its tau.
 
     References
@@ -63,8 +78,10 @@ def orders(predictions: Sequence[Prediction]) -> list[Order]:
     pairs; pairs with equal measurements or the same value of the setting are left out.
     """
     found = []
-    for setting in SETTINGS:
-        fixed = [name for name in SETTINGS if name != setting]
+    is_serving = any(isinstance(p, ServingPrediction) for p in predictions)
+    for setting in SERVING_SETTINGS[:1] if is_serving else SETTINGS:
+        named = SERVING_SETTINGS if is_serving else SETTINGS
+        fixed = [name for name in named if name != setting]
         for group in _keyed(predictions, partial(_cells, settings=fixed)).values():
             if len({p.row.text(setting) for p in group}) < FEWEST_TO_RANK:
                 continue
@@ -74,15 +91,16 @@ def orders(predictions: Sequence[Prediction]) -> list[Order]:
     return found
 
 
-def scalings(predictions: Sequence[Prediction]) -> list[Scaling]:
-    """Every scaling pair; a configuration with several stacks has one per stack."""
+def scalings(predictions: Sequence[Scored]) -> list[Scaling]:
+    """Every scaling pair of training; a configuration with several stacks has one per stack."""
     fixed = [name for name in SETTINGS if name not in ("n_accel", "global_batch_seqs")]
 
     def key(p: Prediction) -> tuple[Any, ...]:
         return (*_cells(p, fixed), p.case.overlaps)
 
     found = []
-    for group in _keyed(predictions, key).values():
+    trained = [p for p in predictions if isinstance(p, Prediction)]
+    for group in _keyed(trained, key).values():
         for batch in (_batch, _batch_per_device):
             for same in _keyed(group, batch).values():
                 sizes = [int(p.plan["devices"]) for p in same]
@@ -91,7 +109,7 @@ def scalings(predictions: Sequence[Prediction]) -> list[Scaling]:
     return found
 
 
-def order_scores(predictions: Sequence[Prediction]) -> dict[str, Any]:
+def order_scores(predictions: Sequence[Scored]) -> dict[str, Any]:
     """Both as entries of the JSON document: how many, the worst, and those not good enough."""
     ranked, scaled = orders(predictions), scalings(predictions)
     bad = [o for o in ranked if o.tau < WANTED_TAU]
@@ -115,18 +133,18 @@ def order_scores(predictions: Sequence[Prediction]) -> dict[str, Any]:
     }
 
 
-def rank_tau(predictions: Sequence[Prediction]) -> float | None:
+def rank_tau(predictions: Sequence[Scored]) -> float | None:
     """Kendall's tau, mean over the factorial groups; None where there is no such group."""
     taus = [order.tau for order in orders(predictions)]
     return float(np.mean(taus)) if taus else None
 
 
-def _cells(prediction: Prediction, settings: Iterable[str]) -> tuple[str, ...]:
+def _cells(prediction: Scored, settings: Iterable[str]) -> tuple[str, ...]:
     names = ("source_group", "model", "accelerator", "metric", *settings)
     return tuple(prediction.row.text(name) for name in names)
 
 
-def _name(prediction: Prediction) -> str:
+def _name(prediction: Scored) -> str:
     return " ".join(prediction.row.text(n) for n in ("source_group", "model", "accelerator"))
 
 
@@ -139,18 +157,19 @@ def _batch_per_device(prediction: Prediction) -> tuple[float]:
 
 
 def _keyed(
-    predictions: Iterable[Prediction], key: Callable[[Prediction], tuple[Any, ...]]
-) -> dict[tuple[Any, ...], list[Prediction]]:
-    groups: dict[tuple[Any, ...], list[Prediction]] = {}
+    predictions: Iterable[AnyScored], key: Callable[[AnyScored], tuple[Any, ...]]
+) -> dict[tuple[Any, ...], list[AnyScored]]:
+    groups: dict[tuple[Any, ...], list[AnyScored]] = {}
     for prediction in predictions:
         groups.setdefault(key(prediction), []).append(prediction)
     return groups
 
 
-def _tau(group: Sequence[Prediction], setting: str) -> float | None:
+def _tau(group: Sequence[Scored], setting: str) -> float | None:
+    shares = [1.0 if p.metric in PER_REQUEST else 1.0 / p.plan["devices"] for p in group]
     per_device = [
-        (p.measured / p.plan["devices"], p.predicted / p.plan["devices"], p.row.text(setting))
-        for p in group
+        (p.measured * share, p.predicted * share, p.row.text(setting))
+        for p, share in zip(group, shares, strict=True)
     ]
     signs = [
         np.sign((a[0] - b[0]) * (a[1] - b[1]))

@@ -17,12 +17,32 @@ TRAINING_COLUMNS = (
 )  # fmt: skip
 """Columns that a file of training measurements has to have; others are read where they are."""
 
+SERVING_COLUMNS = (
+    "case_id", "model_slug", "accelerator_id", "n_accel", "engine", "precision", "tp", "pp", "ep",
+    "disagg", "batch_or_concurrency", "input_len", "output_len", "metric", "value", "use",
+)  # fmt: skip
+"""The same of a file of single serving figures."""
+
+SWEEP_COLUMNS = (
+    "case_id", "backend", "backend_version", "model_path", "system", "mode", "isl", "osl",
+    "gemm_quant_mode", "moe_quant_mode", "attention_dp_size", "moe_ep_size", "pp_size",
+    "n_gpu_clean", "silicon_ttft_ms", "silicon_tpot_ms", "concurrency", "use", "use_ttft",
+)  # fmt: skip
+"""The same of a file of serving sweeps, one configuration a row."""
+
+KINDS_OF_FILE = (TRAINING_COLUMNS, SERVING_COLUMNS, SWEEP_COLUMNS)
+
 NUMBERS = (
     "value", "n_accel", "tp", "pp", "dp", "cp", "ep", "vpp", "zero_stage", "seq_len",
     "global_batch_seqs", "micro_batch", "params_b", "n_layers", "hidden", "n_heads",
     "n_kv_heads", "ffn_hidden", "vocab", "head_dim", "scaleout_gbytes_per_s",
+    "input_len", "output_len", "isl", "osl", "concurrency", "n_gpu_clean", "attention_dp_size",
+    "moe_ep_size", "pp_size", "silicon_ttft_ms", "silicon_tpot_ms",
 )  # fmt: skip
 """Columns whose cells are numbers above 0, or blank."""
+
+MAY_BE_ZERO = ("zero_stage", "attention_dp_size", "moe_ep_size")
+"""Columns whose 0 means none."""
 
 USABLE = ("throughput", "memory")
 """Values of `usable_as` that are scored unless --where says otherwise."""
@@ -61,7 +81,7 @@ class TruthRow:
 
 
 def read_truth(paths: Sequence[Path]) -> tuple[TruthRow, ...]:
-    """The rows of some files of training measurements, in order.
+    """The rows of some files of measurements, in order.
 
     Raises
     ------
@@ -98,8 +118,9 @@ def chosen(rows: Iterable[TruthRow], where: Sequence[str]) -> tuple[TruthRow, ..
         if not is_condition or name not in columns:
             raise BadStudy(f"--where {item}: wanted COLUMN=VALUE with a column of the file")
         conditions.append((name, value))
-    if not any(name == "usable_as" for name, _ in conditions):
-        rows = tuple(row for row in rows if row.text("usable_as") in USABLE)
+    for column, wanted in (("usable_as", USABLE), ("use", ("yes",))):
+        if not any(name == column for name, _ in conditions):
+            rows = tuple(r for r in rows if column not in r.cells or r.text(column) in wanted)
     return tuple(row for row in rows if all(row.text(n) == v for n, v in conditions))
 
 
@@ -116,10 +137,11 @@ def _file_faults(path: Path, rows: Sequence[TruthRow]) -> list[str]:
     """What is wrong with a file, in words."""
     if not rows:
         return [f"{path} has no rows; give a CSV file of measurements"]
-    lacking = [name for name in TRAINING_COLUMNS if name not in rows[0].cells]
+    lacks = [[n for n in kind if n not in rows[0].cells] for kind in KINDS_OF_FILE]
+    lacking = min(lacks, key=len)
     if lacking:
         named = ", ".join(lacking)
-        return [f"{path} lacks {named}; this version reads training measurements"]
+        return [f"{path} lacks {named}; give training measurements, serving rows or sweeps"]
     return [fault for row in rows for fault in _row_faults(row)]
 
 
@@ -127,7 +149,7 @@ def _row_faults(row: TruthRow) -> list[str]:
     return [
         f"{row.where} {name}: {row.text(name)!r} is not a number above 0"
         for name in NUMBERS
-        if row.text(name) and not _is_amount(row.text(name), name == "zero_stage")
+        if row.text(name) and not _is_amount(row.text(name), name in MAY_BE_ZERO)
     ]
 
 

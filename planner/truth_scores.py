@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from planner.bands import Band, bands, regime_of_model
-from planner.truth_orders import order_scores, rank_tau
-from planner.validate import Prediction
+from planner.bands import Band, bands, regime_of_model, serving_bands
+from planner.truth_orders import Scored, order_scores, rank_tau
 
 GROUPS: Mapping[str, str] = {
     "source_group": "source_group",
     "model": "model",
     "accelerator": "accelerator",
+    "engine": "engine",
 }
 """Groups of the report, and the column of the truth file each is read from."""
 
@@ -25,7 +25,7 @@ INNER_OVER_OUTER = 1.2816 / 1.6449
 """Logarithm of an 80% band over that of a 90% one, for a normal distribution (its quantiles)."""
 
 
-def scores(predictions: Iterable[Prediction]) -> dict[str, Any]:
+def scores(predictions: Iterable[Scored]) -> dict[str, Any]:
     """Scores per metric, over all rows and by group.
 
     Returns
@@ -37,7 +37,7 @@ def scores(predictions: Iterable[Prediction]) -> dict[str, Any]:
     -----
     APE = |predicted / measured - 1|, bias = mean(predicted / measured) - 1.
     """
-    by_metric: dict[str, list[Prediction]] = {}
+    by_metric: dict[str, list[Scored]] = {}
     for prediction in predictions:
         by_metric.setdefault(prediction.metric, []).append(prediction)
     return {
@@ -47,13 +47,14 @@ def scores(predictions: Iterable[Prediction]) -> dict[str, Any]:
             "groups": {
                 group: {value: score(part) for value, part in _by(found, column).items()}
                 for group, column in GROUPS.items()
+                if any(column in prediction.row.cells for prediction in found)
             },
         }
         for metric, found in sorted(by_metric.items(), reverse=True)
     }
 
 
-def score(predictions: Sequence[Prediction]) -> dict[str, float | None]:
+def score(predictions: Sequence[Scored]) -> dict[str, float | None]:
     """Scores of some rows of one metric."""
     ratio = np.array([prediction.ratio for prediction in predictions])
     ape = np.abs(ratio - 1.0)
@@ -72,14 +73,16 @@ def score(predictions: Sequence[Prediction]) -> dict[str, float | None]:
     }
 
 
-def _band(prediction: Prediction) -> Band:
+def _band(prediction: Scored) -> Band:
     """The shipped 90% band of a prediction."""
+    if prediction.metric not in BAND_OF:
+        return serving_bands(regime_of_model(prediction.case.model))[prediction.metric]
     regime = regime_of_model(prediction.case.model)
     return bands(regime)[BAND_OF[prediction.metric]]
 
 
-def _by(predictions: Iterable[Prediction], column: str) -> dict[str, list[Prediction]]:
-    groups: dict[str, list[Prediction]] = {}
+def _by(predictions: Iterable[Scored], column: str) -> dict[str, list[Scored]]:
+    groups: dict[str, list[Scored]] = {}
     for prediction in predictions:
         groups.setdefault(prediction.row.text(column), []).append(prediction)
     return dict(sorted(groups.items()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -105,12 +105,22 @@ class Prediction:
         return self.predicted / self.measured
 
 
+P = TypeVar("P")
+
+
 @dataclass(frozen=True)
-class Validation:
+class Validation(Generic[P]):
     """All rows that were looked at: predicted, or not and why."""
 
-    predictions: tuple[Prediction, ...]
+    predictions: tuple[P, ...]
     unsupported: tuple[tuple[str, str], ...] = field(default=())
+
+
+def joined(first: Validation[Any], second: Validation[Any]) -> Validation[Any]:
+    """Both, one after the other."""
+    return Validation(
+        first.predictions + second.predictions, first.unsupported + second.unsupported
+    )
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,7 @@ def speeds(block: Block, stack: Stack) -> Floats:
     return block.tokens / np.asarray(step.time.total)
 
 
-def validate(rows: Iterable[TruthRow], catalog: Catalog) -> Validation:
+def validate(rows: Iterable[TruthRow], catalog: Catalog) -> Validation[Prediction]:
     """Predict every row that can be predicted.
 
     Parameters

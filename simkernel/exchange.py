@@ -153,7 +153,7 @@ def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
 def context_traffic(share: Share, core: Core, factor: float) -> Pass:
     """Keys and values passed round the context group (or their gradients as well)."""
     if core.kind == "state":
-        values = core.state_values * share.sequences / share.tensor
+        values: Column = core.state_values * share.sequences / share.tensor
     elif core.kind == "mla":
         values = share.sequences * share.sequence_tokens * float(core.latent)
     else:
@@ -171,7 +171,7 @@ def expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     Expert tensor ranks gather what was dispatched and scatter what is combined.
     """
     group, busiest = share.placement.expert, imbalance(share, kind)
-    copies = share.own_tokens * kind.top_k * model.hidden * busiest
+    copies = share.cut_tokens * kind.top_k * model.hidden * busiest
     sent_frac = _sent_frac(share, kind)
     domains = group.domains.astype(float)
     remote = distinct_domains(domains, kind) / kind.top_k / sent_frac

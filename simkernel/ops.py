@@ -26,7 +26,7 @@ from simkernel.roofline import (
     gemm_work,
     stream_work,
 )
-from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
+from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut, touched_experts
 
 Parts = dict[str, Pass]
 """Passes of one layer by what they are for."""
@@ -38,8 +38,8 @@ UNQUANTISED = ("router", "head", "embedding")
 def layer_forward(share: Share, model: Model, kind: LayerKind) -> Parts:
     """Forward passes of one layer, by what they are for."""
     parts = {
-        "gemm": _products(share, kind, _forward_product),
-        "elementwise": _elementwise(share, model, kind, share_of_forward=1.0),
+        "gemm": layer_products(share, kind),
+        "elementwise": elementwise(share, model, kind, share_of_forward=1.0),
         "tensor_parallel": tensor_traffic(share, model, kind),
     }
     for core in kind.cores:
@@ -56,8 +56,8 @@ def layer_backward(share: Share, model: Model, kind: LayerKind, forward: Parts) 
     Twice the forward traffic of element-wise kernels: gradients in and out beside the inputs.
     """
     parts = {
-        "gemm": _products(share, kind, _backward_products),
-        "elementwise": _elementwise(share, model, kind, share_of_forward=2.0),
+        "gemm": layer_products(share, kind, _backward_products),
+        "elementwise": elementwise(share, model, kind, share_of_forward=2.0),
         "tensor_parallel": tensor_backward(share, model, kind),
     }
     for core in kind.cores:
@@ -67,6 +67,18 @@ def layer_backward(share: Share, model: Model, kind: LayerKind, forward: Parts) 
         parts["expert_parallel"] = expert_traffic(share, model, kind)
     parts["recompute"] = _recomputed(share, kind, forward)
     return parts
+
+
+def layer_products(
+    share: Share,
+    kind: LayerKind,
+    product: Callable[[Share, LayerKind, Weight], Pass] | None = None,
+) -> Pass:
+    """One product after another for every matrix of a layer, forward unless said otherwise."""
+    total = Pass()
+    for weight in kind.weights:
+        total = total + (product or _forward_product)(share, kind, weight)
+    return total
 
 
 def summed(parts: Parts) -> Pass:
@@ -83,9 +95,15 @@ def head_forward(share: Share, model: Model) -> Pass:
     The loss reads and writes fp32 logits three times (maximum, exponential sum, gradient).
     """
     columns = model.vocab / share.tensor
+    loss = stream_work(share.stream, share.tokens * columns * 12.0)
+    return head_product(share, model, share.tokens) + computed(loss)
+
+
+def head_product(share: Share, model: Model, rows: Column) -> Pass:
+    """Logits of some rows: all tokens of a training pass, one per sequence in serving."""
+    columns = model.vocab / share.tensor
     value_bytes = (WIDE_BYTES, WIDE_BYTES, WIDE_BYTES)
-    work = gemm_work(share.wide_gemm, share.tokens, model.hidden, columns, value_bytes)
-    return computed(work) + computed(stream_work(share.stream, share.tokens * columns * 12.0))
+    return computed(gemm_work(share.wide_gemm, rows, model.hidden, columns, value_bytes))
 
 
 def head_backward(share: Share, model: Model) -> Pass:
@@ -108,8 +126,8 @@ def _sizes(share: Share, kind: LayerKind, weight: Weight) -> tuple[Column, Colum
     if weight.split == "replicated":
         return share.own_tokens, inputs, outputs, one
     if weight.split.startswith("expert"):
-        local = weight.copies / share.expert
-        rows = share.own_tokens * share.expert_tensor * weight.used / local
+        local = touched_experts(share, kind)
+        rows = share.cut_tokens * share.expert_tensor * weight.used / local
         rows = rows * imbalance(share, kind)
         if weight.split == "expert_column":
             return rows, inputs, outputs / share.expert_tensor, local
@@ -120,21 +138,11 @@ def _sizes(share: Share, kind: LayerKind, weight: Weight) -> tuple[Column, Colum
     return share.tokens, inputs / cut, outputs, one
 
 
-def _products(
-    share: Share, kind: LayerKind, product: Callable[[Share, LayerKind, Weight], Pass]
-) -> Pass:
-    """One product after another for every matrix of a layer."""
-    total = Pass()
-    for weight in kind.weights:
-        total = total + product(share, kind, weight)
-    return total
-
-
 def _rates(share: Share, weight: Weight) -> tuple[GemmRates, Column]:
     if weight.name in UNQUANTISED:
         return share.wide_gemm, WIDE_BYTES
     if weight.split.startswith("expert"):
-        return share.grouped_gemm, share.input_bytes
+        return share.grouped_gemm, share.expert_bytes
     return share.gemm, share.input_bytes
 
 
@@ -180,7 +188,7 @@ def _core_shape(share: Share, core: Core) -> CoreShape:
 
 def _core_forward(share: Share, core: Core) -> Pass:
     if core.kind == "state":
-        return _state(share, core, 1.0)
+        return state_scan(share, core, 1.0)
     total = computed(attention_work(share.attention, _core_shape(share, core)))
     if core.selected_keys:
         total = total + _indexer(share, core)
@@ -189,7 +197,7 @@ def _core_forward(share: Share, core: Core) -> Pass:
 
 def _core_backward(share: Share, core: Core) -> Pass:
     if core.kind == "state":
-        return _state(share, core, 2.0)
+        return state_scan(share, core, 2.0)
     total = computed(attention_backward_work(share.attention, _core_shape(share, core)))
     if core.selected_keys:
         total = total + _indexer(share, core).times(2.0)
@@ -213,7 +221,7 @@ def _indexer(share: Share, core: Core) -> Pass:
     return computed(attention_work(share.attention, shape))
 
 
-def _state(share: Share, core: Core, factor: float) -> Pass:
+def state_scan(share: Share, core: Core, factor: float) -> Pass:
     """A scan over the sequence: its arithmetic at the attention rate, its state in registers."""
     flop = core.state_flop_per_token * share.tokens / share.tensor * factor
     compute_s = flop * share.attention.best_s_per_flop
@@ -234,7 +242,7 @@ def _squared(share: Share, core: Core, factor: float) -> Pass:
     return computed(stream_work(share.stream, values * 9.0 * factor * share.stack.stream_passes))
 
 
-def _elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: float) -> Pass:
+def elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: float) -> Pass:
     """Norms, residuals, activation, casts and the permutation of expert tokens, as bytes.
 
     Per sub-block: a norm reads and writes h, a residual reads two and writes one. A gated
@@ -251,14 +259,14 @@ def _elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: 
 
 def _mlp_values(share: Share, model: Model, kind: LayerKind) -> tuple[Column, Column, Column]:
     """Values that the second sub-block's own kernels move, quantise, and permute to experts."""
-    own, part = share.own_tokens, share.cut_tokens
+    part = share.cut_tokens
     width, each = kind.mlp_width, 3 if kind.gated else 2
     if kind.mlp == "none":
         return 0.0, 0.0, 0.0
     if kind.mlp == "dense":
         return part * width * each, part * width, 0.0
-    routed = own * kind.top_k * imbalance(share, kind)
-    beside, permuted = own * kind.shared_width, routed * 4 * model.hidden
+    routed = part * kind.top_k * imbalance(share, kind)
+    beside, permuted = part * kind.shared_width, routed * 4 * model.hidden
     own_kernels = np.where(share.is_one_graph, 0.0, 1.0)
     values = routed * width * each * own_kernels + beside * each
     if kind.expert_vector_parameters:

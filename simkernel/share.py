@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Floats, Masks
+from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
 from simkernel.keeping import Keeping
 from simkernel.models import LayerKind, Weight
@@ -39,22 +39,24 @@ class Share:
     """What one device holds of a micro-batch, and the rates it works at; (n,) each.
 
     `tokens` enter a product cut by tensor parallelism, of whose width a device has as much as
-    `cut_tokens` = tokens / tensor have of the whole; norms and residuals work on `own_tokens`, the
-    cut ones under sequence parallelism, else all. `input_bytes` is the width of a quantised GEMM
-    input. `is_one_graph`: without a pipeline, or between its chunks (Megatron-Bridge asks for
-    virtual stages, training/comm_overlap.py). `expert_imbalance`, `expert_skew`: as of the job.
+    `cut_tokens` = tokens / tensor have of the whole; norms and replicated matrices work on
+    `own_tokens`, the cut ones under sequence parallelism, else all (as in serving). `input_bytes`,
+    `expert_bytes` are the widths of a quantised GEMM input. `is_one_graph`: without a pipeline, or
+    between its chunks (Megatron-Bridge asks for virtual stages, training/comm_overlap.py).
+    `expert_imbalance`, `expert_skew`: as of the job.
     """
 
     tokens: Floats
     own_tokens: Floats
     cut_tokens: Floats
     is_sequence_cut: Masks
-    sequences: Codes
-    sequence_tokens: int
+    sequences: Column
+    sequence_tokens: Column
     tensor: Codes
     expert: Codes
     expert_tensor: Codes
     input_bytes: Floats
+    expert_bytes: Floats
     gemm: GemmRates
     grouped_gemm: GemmRates
     wide_gemm: GemmRates
@@ -131,6 +133,7 @@ def share_of(
         expert=plans.expert_parallel,
         expert_tensor=plans.expert_tensor_parallel,
         input_bytes=np.array(PRECISION_BYTES)[plans.precision_code],
+        expert_bytes=np.array(PRECISION_BYTES)[plans.precision_code],
         gemm=gemm_rates(chips, plans.precision_code, reached),
         grouped_gemm=gemm_rates(chips, plans.precision_code, reached * grouped),
         wide_gemm=gemm_rates(chips, wide_code, job.stack.gemm_frac),
@@ -158,7 +161,7 @@ def imbalance(share: Share, kind: LayerKind) -> Floats:
     experts all sit on one rank has no imbalance.
     """
     ranks = share.expert
-    draws = share.own_tokens * ranks * share.expert_tensor * kind.top_k
+    draws = share.cut_tokens * ranks * share.expert_tensor * kind.top_k
     random = 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
     skewed = power_law_imbalance(kind.experts, ranks, share.expert_skew)
     return np.where(ranks > 1, random * skewed * share.expert_imbalance, 1.0)
@@ -188,6 +191,17 @@ def power_law_imbalance(experts: int, ranks: Codes, skew: float) -> Floats:
     top, rest = loads[0] / loads.mean(), loads[1:].mean() / loads.mean()
     held = experts / ranks
     return np.asarray((top + (held - 1.0) * rest) / held)
+
+
+def touched_experts(share: Share, kind: LayerKind) -> Floats:
+    """Experts of a device that any token of the pass is routed to, for evenly random routing.
+
+    N_local (1 - (1 - k/N)^T), T the tokens of all ranks that share the experts: a small batch
+    reads only the experts it meets.
+    """
+    met = share.cut_tokens * share.expert * share.expert_tensor
+    missed = (1.0 - kind.top_k / kind.experts) ** met
+    return kind.experts / share.expert * (1.0 - missed)
 
 
 def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:

@@ -14,7 +14,7 @@ ROOMS_OF = {
     "numpy": ("simkernel/*", "costdata/*", "planner/*", "app.py"),
     "numba": ("simkernel/replay/*",),
     "moocore": ("planner/pareto.py",),
-    "duckdb": ("planner/archive*.py",),
+    "duckdb": ("planner/archive*.py", "planner/engine_timings.py"),
     "pyarrow": ("planner/archive*.py",),
     "pydantic": ("planner/study*.py",),
     "typer": ("planner/cli*.py",),

@@ -1,0 +1,120 @@
+"""Moves every policy is made of: take blocks, admit the first who waits, throw the last out."""
+
+from __future__ import annotations
+
+from simkernel.replay.results import (
+    BEYOND_BUDGET,
+    BEYOND_CONTEXT,
+    BEYOND_POOL,
+    NO_OUTPUT,
+    NO_PROMPT,
+    SERVED,
+)
+from simkernel.replay.state import Jobs, Limits, Lists, Seats
+
+
+def refusal_code(
+    prompt_tokens: int, output_tokens: int, limits: Limits, room_blocks: int, most_tokens: int
+) -> int:
+    """Why a request could never finish, even alone in the house.
+
+    Parameters
+    ----------
+    room_blocks : that one request can get
+    most_tokens : that one step can compute of one request
+
+    Notes
+    -----
+    The last output token is never fed back, so the cache holds one token less than the request.
+    """
+    if prompt_tokens < 1:
+        return NO_PROMPT
+    if output_tokens < 1:
+        return NO_OUTPUT
+    if prompt_tokens + output_tokens > limits.max_context_tokens:
+        return BEYOND_CONTEXT
+    if blocks_for(prompt_tokens + output_tokens - 1, limits) > room_blocks:
+        return BEYOND_POOL
+    if prompt_tokens + output_tokens - 1 > most_tokens:
+        return BEYOND_BUDGET
+    return SERVED
+
+
+def blocks_for(tokens: int, limits: Limits) -> int:
+    """Blocks that hold so many tokens."""
+    return (tokens + limits.block_tokens - 1) // limits.block_tokens
+
+
+def tokens_due(request: int, jobs: Jobs) -> int:
+    """Tokens still to compute before the next output token: 1 when decoding."""
+    known = jobs[request].prompt_tokens + jobs[request].made_tokens
+    return known - jobs[request].cached_tokens
+
+
+def take_blocks(
+    replica: int, request: int, tokens: int, jobs: Jobs, lists: Lists, limits: Limits
+) -> bool:
+    """Blocks for so many tokens of one request; False, and nothing taken, if the pool has none."""
+    more = blocks_for(tokens, limits) - jobs[request].blocks
+    if more <= 0:
+        return True
+    if more > lists[replica].free_blocks:
+        return False
+    jobs[request].blocks += more
+    lists[replica].free_blocks -= more
+    in_use = limits.pool_blocks - lists[replica].free_blocks
+    if in_use > lists[replica].most_blocks:
+        lists[replica].most_blocks = in_use
+    return True
+
+
+def free_blocks(replica: int, request: int, jobs: Jobs, lists: Lists) -> None:
+    """Gives all blocks of a request back."""
+    lists[replica].free_blocks += jobs[request].blocks
+    jobs[request].blocks = 0
+
+
+def line_up(replica: int, request: int, jobs: Jobs, lists: Lists) -> None:
+    """Puts a request at the end of the queue."""
+    jobs[request].behind = -1
+    if lists[replica].waiting_count == 0:
+        lists[replica].first_waiting = request
+    else:
+        jobs[lists[replica].last_waiting].behind = request
+    lists[replica].last_waiting = request
+    lists[replica].waiting_count += 1
+
+
+def admit_first(replica: int, jobs: Jobs, lists: Lists, seats: Seats) -> int:
+    """Takes the first of the queue into the running, behind all others."""
+    request = lists[replica].first_waiting
+    lists[replica].first_waiting = jobs[request].behind
+    lists[replica].waiting_count -= 1
+    seats[replica, lists[replica].running_count].running = request
+    lists[replica].running_count += 1
+    return request
+
+
+def throw_out_last(replica: int, jobs: Jobs, lists: Lists, seats: Seats) -> int:
+    """Puts the last of the running at the head of the queue, its cache lost (recompute)."""
+    lists[replica].running_count -= 1
+    request = seats[replica, lists[replica].running_count].running
+    lists[replica].recomputed_tokens += jobs[request].cached_tokens
+    lists[replica].preemptions += 1
+    jobs[request].preemptions += 1
+    jobs[request].cached_tokens = 0
+    free_blocks(replica, request, jobs, lists)
+    jobs[request].behind = lists[replica].first_waiting
+    if lists[replica].waiting_count == 0:
+        jobs[request].behind = -1
+        lists[replica].last_waiting = request
+    lists[replica].first_waiting = request
+    lists[replica].waiting_count += 1
+    return request
+
+
+def join(replica: int, count: int, request: int, tokens: int, seats: Seats) -> int:
+    """Writes one sequence into the step; gives the number of sequences in it now."""
+    seats[replica, count].request = request
+    seats[replica, count].tokens = tokens
+    return count + 1

@@ -1,0 +1,91 @@
+"""The step of vLLM's V1 scheduler: one token budget for whoever has tokens to compute.
+
+Those who run go first, in order; who finds no free block throws the last one out, and then nobody
+is admitted in that step. Otherwise the queue is admitted in order until the budget, the places or
+the blocks end, and the first who does not fit holds up the rest.
+
+References
+----------
+vllm-project/vllm, vllm/v1/core/sched/scheduler.py, `schedule`, commit 00024d31.
+"""
+
+from __future__ import annotations
+
+from simkernel.batching._house import (
+    admit_first,
+    join,
+    take_blocks,
+    throw_out_last,
+    tokens_due,
+)
+from simkernel.replay.state import Jobs, Limits, Lists, Seats
+
+
+def form_one_budget(
+    replica: int, is_split: bool, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
+) -> int:
+    """The batch of the next step; prompts are split to the budget where `is_split`."""
+    thrown_before = lists[replica].preemptions
+    count, budget = _go_on(replica, jobs, lists, limits, seats)
+    if lists[replica].preemptions > thrown_before:
+        return count
+    return _admit(replica, is_split, count, budget, jobs, lists, limits, seats)
+
+
+def _go_on(
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
+) -> tuple[int, int]:
+    """Those who run, in order; the sequences in the step and the budget that is left."""
+    count, budget = 0, limits.token_budget
+    while count < lists[replica].running_count and budget > 0:
+        request = seats[replica, count].running
+        tokens = min(tokens_due(request, jobs), budget)
+        if not _make_room(replica, request, tokens, jobs, lists, limits, seats):
+            break
+        count = join(replica, count, request, tokens, seats)
+        budget -= tokens
+    return count, budget
+
+
+def _make_room(
+    replica: int,
+    request: int,
+    tokens: int,
+    jobs: Jobs,
+    lists: Lists,
+    limits: Limits,
+    seats: Seats,
+) -> bool:
+    """Blocks for one who runs, from the last ones if need be; False if it was the last itself."""
+    cached = jobs[request].cached_tokens + tokens
+    while not take_blocks(replica, request, cached, jobs, lists, limits):
+        if throw_out_last(replica, jobs, lists, seats) == request:
+            return False
+    return True
+
+
+def _admit(
+    replica: int,
+    is_split: bool,
+    count: int,
+    budget: int,
+    jobs: Jobs,
+    lists: Lists,
+    limits: Limits,
+    seats: Seats,
+) -> int:
+    """The queue in order, as far as budget, places and blocks go."""
+    while budget > 0 and lists[replica].waiting_count > 0:
+        if lists[replica].running_count >= limits.max_batch:
+            break
+        request = lists[replica].first_waiting
+        due = tokens_due(request, jobs)
+        if due > budget and not is_split:
+            break
+        tokens = min(due, budget)
+        if not take_blocks(replica, request, tokens, jobs, lists, limits):
+            break
+        admit_first(replica, jobs, lists, seats)
+        count = join(replica, count, request, tokens, seats)
+        budget -= tokens
+    return count

@@ -1,0 +1,103 @@
+"""How many tokens of keys and values a device has room for beside weights and reserve."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simkernel.columns import Column, Floats
+from simkernel.hardware import PRECISIONS
+from simkernel.ledger import Ledger
+from simkernel.models import (
+    WEIGHT_BITS,
+    LayerKind,
+    Model,
+    kind_kv_bytes,
+    layer_counts,
+    state_bytes,
+)
+from simkernel.ops import UNQUANTISED
+from simkernel.serving_engine import Engine
+from simkernel.serving_plans import ServingPlans
+from simkernel.share import WIDE_BYTES, tensor_cut
+
+
+def weight_bytes(model: Model, plans: ServingPlans) -> Ledger:
+    """Weights on one device of a replica, dense and expert ones apart; (n,) [bytes].
+
+    Notes
+    -----
+    Stages share the layers evenly; the first holds the embedding, the last the head, and the
+    fuller of them decides. Router, head and embedding stay in 16 bits.
+    """
+    widths = np.array([WEIGHT_BITS[name] / 8.0 for name in PRECISIONS])
+    dense_width, expert_width = widths[plans.precision_code], widths[plans.expert_precision_code]
+    dense = np.zeros(len(plans))
+    expert = np.zeros(len(plans))
+    ranks = plans.expert_parallel * plans.expert_tensor_parallel
+    for kind, count in zip(model.kinds, layer_counts(model), strict=True):
+        dense = dense + count * _dense_bytes(plans, kind, dense_width)
+        held = sum(w.parameters for w in kind.weights if w.split.startswith("expert"))
+        expert = expert + count * held * expert_width / ranks
+        expert = expert + count * kind.expert_vector_parameters * WIDE_BYTES / ranks
+    table = float(model.vocab * model.hidden) * WIDE_BYTES / plans.tensor_parallel
+    both = 2.0 - model.tied_embeddings
+    ends = table * np.where(plans.pipeline_parallel > 1, 1.0, both)
+    ends = ends + (model.lookup_parameters + model.other_parameters) * WIDE_BYTES
+    stages = plans.pipeline_parallel
+    terms: dict[str, Column] = {
+        "dense_weights": dense / stages,
+        "expert_weights": expert / stages,
+        "tables": ends,
+    }
+    return Ledger("weight_bytes", "B", terms)
+
+
+FULL_FRAC, MOST_MEMORY_FRAC = 0.8, 0.95
+"""Where weights take more than the first share of a device, the engine is given the second share
+of it whatever its default, which would leave no room: published runs at that edge do so."""
+
+
+def free_bytes(model: Model, engine: Engine, plans: ServingPlans, memory_bytes: Column) -> Floats:
+    """Room for keys and values on one device; negative where not even the weights fit; (n,)."""
+    weights, memory = np.asarray(weight_bytes(model, plans).total), np.asarray(memory_bytes)
+    is_full = weights > FULL_FRAC * memory
+    ours = memory * np.where(is_full, MOST_MEMORY_FRAC, engine.memory_frac)
+    reserve = np.where(
+        is_full, np.minimum(engine.reserve_bytes, LEAST_RESERVE_BYTES), engine.reserve_bytes
+    )
+    return (ours - weights - reserve) * engine.free_frac
+
+
+LEAST_RESERVE_BYTES = 3e9  # aiconfigurator h100_sxm.yaml misc: 3.5 GB, of which 0.4 communication
+
+
+def resident_sequence_bytes(model: Model, plans: ServingPlans, tokens: Column) -> Floats:
+    """Keys, values and states of one sequence on one device of its replica; (n,) [bytes].
+
+    Key and value heads are cut by tensor parallelism down to one a device; a latent lies whole
+    on every tensor rank.
+
+    References
+    ----------
+    DeepSeek-V2, arXiv 2405.04434, 2.1: one latent for all heads.
+    """
+    total = np.zeros(len(plans))
+    for kind, count in zip(model.kinds, layer_counts(model), strict=True):
+        whole = kind_kv_bytes(kind, tokens, plans.cache_bytes_per_value)
+        heads = max((c.kv_heads for c in kind.cores if c.kind == "softmax"), default=1)
+        total = total + count * whole / np.minimum(plans.tensor_parallel, heads)
+    states = state_bytes(model) / plans.tensor_parallel
+    return (total + states) / plans.pipeline_parallel
+
+
+def _dense_bytes(plans: ServingPlans, kind: LayerKind, width: Floats) -> Floats:
+    """Everything of a layer but its experts, on one device."""
+    total = np.full(len(plans), kind.vector_parameters * WIDE_BYTES)
+    for weight in kind.weights:
+        if weight.split.startswith("expert"):
+            continue
+        each = WIDE_BYTES if weight.name in UNQUANTISED else width
+        cut = plans.tensor_parallel if weight.split != "replicated" else 1.0
+        cut = tensor_cut(plans.tensor_parallel, kind, weight) if weight.split == "column" else cut
+        total = total + weight.parameters * each / cut
+    return total

@@ -1,0 +1,173 @@
+"""The loop as machine code: numba, the dispatch over the folders, and where the code is kept.
+
+A function of the loop is compiled with every function it calls. What is kept on disk is filed
+under a fingerprint of all sources, because numba alone looks only at the file of the outermost
+function and would run yesterday's policy. Where no folder can be written, the loop is compiled
+anew in each process.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, cast
+
+import numba
+import numpy as np
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+import simkernel
+from simkernel import plugins
+from simkernel.replay import dispatch
+from simkernel.replay.engine import advance as engine_advance
+from simkernel.replay.state import House
+
+ROOT = Path(simkernel.__path__[0])
+ROOMS = ("replay", "batching", "routing")
+
+DISPATCHED = {
+    dispatch.form_batch: ("batching", "form"),
+    dispatch.refusal: ("batching", "refusal"),
+    dispatch.pick_replica: ("routing", "pick"),
+}
+"""What is looked up by code, and where."""
+
+WITHOUT_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+CACHE_VARIABLE = "CLUSTER_PLANNER_CACHE"
+
+
+@cache
+def advance() -> Callable[[int, House], int]:
+    """The compiled `engine.advance`; compiled at its first call, or read from the cache."""
+    folder, settings = cache_folder(), cast(Any, numba.config)
+    before = settings.CACHE_DIR
+    try:
+        settings.CACHE_DIR = str(folder or "")
+        keep = numba.njit(cache=folder is not None, nogil=True)
+        return keep(_with_compiled_world(advance_lent, {}))
+    finally:
+        settings.CACHE_DIR = before
+
+
+def advance_lent(events: int, house: House) -> int:
+    """The loop over arrays without an owner."""
+    return engine_advance(events, _owned_by_the_caller(house))
+
+
+def _lent(_context: Any, house: Any) -> Any:
+    """The same arrays without an owner, so that no call counts references to them.
+
+    The caller's arrays outlive the call; counting took more than half of the time of a step.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return _without_owner(context, builder, signature.args[0], values[0])
+
+    return house(house), build
+
+
+_owned_by_the_caller: Any = intrinsic(_lent)
+
+
+def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    types: Any = numba.types
+    if isinstance(kind, types.Array):
+        null: Any = cgutils.get_null_value
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = null(array.meminfo.type)
+        array.parent = null(array.parent.type)
+        return array._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        parts = [
+            _without_owner(context, builder, part, builder.extract_value(value, place))
+            for place, part in enumerate(kind)
+        ]
+        return context.make_tuple(builder, kind, parts)
+    return value
+
+
+def cache_folder() -> Path | None:
+    """Where this version's code is kept, or None when no place can be written.
+
+    The variable CLUSTER_PLANNER_CACHE, then NUMBA_CACHE_DIR, then the user's cache folder.
+    """
+    given = os.environ.get(CACHE_VARIABLE) or os.environ.get("NUMBA_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = Path(given or Path(home) / "cluster-planner") / f"replay-{fingerprint(ROOT)}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None
+
+
+def fingerprint(root: Path) -> str:
+    """Changes with any source under this root that the loop is made of, numba, NumPy, Python."""
+    digest = hashlib.sha256()
+    for version in (numba.__version__, np.__version__, platform.python_version()):
+        digest.update(version.encode())
+    for room in ROOMS:
+        for path in sorted((root / room).glob("*.py")):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _compiled(function: Any, done: dict[Any, Any]) -> Any:
+    """The function for numba, the functions it calls before it; `done` holds those so far."""
+    if function not in done:
+        if function in DISPATCHED:
+            folder, name = DISPATCHED[function]
+            found = [getattr(plugins.find(folder, file), name) for file in plugins.names(folder)]
+            done[function] = _chain([_compiled(policy, done) for policy in found])
+        else:
+            done[function] = _inlined(_with_compiled_world(function, done))
+    return done[function]
+
+
+def _with_compiled_world(function: Any, done: dict[Any, Any]) -> Any:
+    world = dict(function.__globals__)
+    for name in _globals_read(function):
+        if isinstance(world.get(name), FunctionType):
+            world[name] = _compiled(world[name], done)
+    return FunctionType(function.__code__, world, function.__name__)
+
+
+def _globals_read(function: Any) -> set[str]:
+    """Names it takes from its module; names of fields, which may be the same, are not."""
+    codes = dis.get_instructions(function)
+    return {str(code.argval) for code in codes if code.opname == "LOAD_GLOBAL"}
+
+
+def _chain(policies: list[Any]) -> Any:
+    """One function that takes a code and calls the policy of that place."""
+    first, *others = policies
+    if not others:
+
+        def last(code: int, *given: Any) -> Any:
+            return first(*given)
+
+        return _inlined(last)
+    rest = _chain(others)
+
+    def choose(code: int, *given: Any) -> Any:
+        if code == 0:
+            return first(*given)
+        return rest(code - 1, *given)
+
+    return _inlined(choose)
+
+
+def _inlined(function: Any) -> Any:
+    """Part of the loop, never called from Python: faster to run, and faster to compile."""
+    compiler: Any = numba.njit(forceinline=True, error_model="numpy", **WITHOUT_WRAPPERS)
+    return compiler(function)

@@ -1,0 +1,170 @@
+"""The event loop of a serving fleet: plain Python in the subset that numba compiles.
+
+Replicas act in the order of their clocks and meet only at arrivals. At one moment, steps end
+first, then requests arrive, then batches are formed: so a request that arrives as a step ends may
+join the next, and what a router sees does not depend on the order of the replicas.
+
+What it does not know: any physics (it looks steps up), pipelines, caches shared between requests.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simkernel.batching._house import free_blocks, line_up
+from simkernel.replay.dispatch import form_batch, pick_replica, refusal
+from simkernel.replay.results import SERVED
+from simkernel.replay.state import KNOWN, LOGGED, NEXT, ROUTED, STUCK_AT, Books, House
+from simkernel.replay.steps import end_step, repeat_step, start_step
+
+GOING, DONE, STUCK = range(3)
+"""How a call of `advance` ended: events are left, none is, nothing will ever move again."""
+
+NEVER_S = np.inf
+"""When a replica acts that has nothing to do."""
+
+
+def advance(events: int, house: House) -> int:
+    """So many events further: step ends, arrivals, batches formed; how it ended."""
+    for _ in range(events):
+        replica = first_to_act(house.books)
+        now_s = house.books[replica].clock_s
+        arrival_s = next_arrival_s(house)
+        if house.books[replica].flying_sequences > 0 and now_s <= arrival_s:
+            land(replica, now_s, house)
+        elif arrival_s < NEVER_S and arrival_s <= now_s:
+            arrive(arrival_s, house)
+        elif now_s == NEVER_S:
+            return DONE
+        elif not take_off(replica, now_s, arrival_s, house):
+            house.counters[STUCK_AT] = replica
+            return STUCK
+    return GOING
+
+
+def first_to_act(books: Books) -> int:
+    """The replica with the least clock; of several, one whose step ends before one that forms."""
+    first = 0
+    for replica in range(1, len(books.clock_s)):
+        if books[replica].clock_s < books[first].clock_s or (
+            books[replica].clock_s == books[first].clock_s
+            and books[first].flying_sequences == 0
+            and books[replica].flying_sequences > 0
+        ):
+            first = replica
+    return first
+
+
+def next_arrival_s(house: House) -> float:
+    """When the scheduler sees the next request; never, when none is known to come."""
+    if house.counters[NEXT] >= house.counters[KNOWN]:
+        return NEVER_S
+    return house.times[house.counters[NEXT]].arrival_s + house.rules.request_overhead_s
+
+
+def arrive(now_s: float, house: House) -> None:
+    """The next request: refused, or routed to a replica and put in its queue."""
+    jobs, lists, books, times, rules = (
+        house.jobs,
+        house.lists,
+        house.books,
+        house.times,
+        house.rules,
+    )
+    request = house.counters[NEXT]
+    house.counters[NEXT] += 1
+    reason = refusal(
+        rules.batching_code,
+        jobs[request].prompt_tokens,
+        jobs[request].output_tokens,
+        house.limits,
+    )
+    times[request].refusal_code = reason
+    if reason != SERVED:
+        let_next_come(now_s, house)
+        return
+    replica = pick_replica(
+        rules.routing_code,
+        house.counters[ROUTED],
+        times[request].draw_frac,
+        lists.waiting_count,
+        lists.running_count,
+        lists.free_blocks,
+    )
+    house.counters[ROUTED] += 1
+    times[request].replica = replica
+    settle(replica, now_s, house)
+    line_up(replica, request, jobs, lists)
+    if books[replica].clock_s == NEVER_S:
+        books[replica].clock_s = now_s
+
+
+def let_next_come(now_s: float, house: House) -> None:
+    """In a closed loop, who leaves lets the next one come at that moment."""
+    known = house.counters[KNOWN]
+    if house.rules.concurrency > 0 and known < len(house.times.arrival_s):
+        house.times[known].arrival_s = now_s
+        house.counters[KNOWN] += 1
+
+
+def settle(replica: int, now_s: float, house: House) -> None:
+    """Sums the time of those in the house until now, before their number changes."""
+    in_house = house.lists[replica].running_count + house.lists[replica].waiting_count
+    house.books[replica].request_s += in_house * (now_s - house.books[replica].changed_s)
+    house.books[replica].changed_s = now_s
+
+
+def take_off(replica: int, now_s: float, arrival_s: float, house: House) -> bool:
+    """Forms the next batch and starts its step; False when nothing moves or ever will."""
+    lists, books = house.lists, house.books
+    if lists[replica].running_count + lists[replica].waiting_count == 0:
+        books[replica].clock_s = NEVER_S
+        return True
+    thrown_before = lists[replica].preemptions
+    count = form_batch(
+        house.rules.batching_code, replica, house.jobs, lists, house.limits, house.seats
+    )
+    if count == 0 or books[replica].dry_steps > house.rules.most_dry_steps:
+        return False
+    books[replica].flying_sequences = count
+    has_decodes_only = start_step(replica, now_s, house)
+    is_steady = count == lists[replica].running_count
+    is_steady = is_steady and lists[replica].preemptions == thrown_before
+    is_skipped = house.rules.can_skip and house.counters[LOGGED] >= len(house.log.replica)
+    if has_decodes_only and is_steady and is_skipped:
+        repeat_step(replica, min(arrival_s, others_act_s(replica, house)), house)
+    return True
+
+
+def others_act_s(replica: int, house: House) -> float:
+    """In a closed loop another replica may let a request come; never before it acts next."""
+    soonest_s = NEVER_S
+    if house.rules.concurrency > 0:
+        for other in range(len(house.books.clock_s)):
+            if other != replica:
+                soonest_s = min(soonest_s, house.books[other].clock_s)
+    return soonest_s
+
+
+def land(replica: int, now_s: float, house: House) -> None:
+    """A step ends: tokens are made, and who has all of them leaves."""
+    ended = end_step(replica, now_s, house)
+    if ended > 0:
+        settle(replica, now_s, house)
+        let_leave(replica, house)
+        for _ in range(ended):
+            let_next_come(now_s, house)
+
+
+def let_leave(replica: int, house: House) -> None:
+    """Those with all their tokens give their blocks back; the others close up in order."""
+    jobs, lists, seats = house.jobs, house.lists, house.seats
+    kept = 0
+    for place in range(lists[replica].running_count):
+        request = seats[replica, place].running
+        if jobs[request].made_tokens == jobs[request].output_tokens:
+            free_blocks(replica, request, jobs, lists)
+        else:
+            seats[replica, kept].running = request
+            kept += 1
+    lists[replica].running_count = kept

@@ -1,0 +1,63 @@
+"""The replicas that serve a stream, all alike, and how they batch and share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simkernel.errors import BadStudy
+
+LEAST = {
+    "replicas": 1,
+    "max_batch": 1,
+    "token_budget": 1,
+    "block_tokens": 1,
+    "pool_blocks": 1,
+    "max_context_tokens": 1,
+}
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Whole replicas with the limits of their engine.
+
+    Parameters
+    ----------
+    replicas : that serve the stream
+    batching : file in batching/ that forms the batch of a step
+    routing : file in routing/ that picks a replica at each arrival
+    max_batch : sequences in a batch
+    token_budget : tokens in a step, prefill and decode together
+    block_tokens : tokens in one block of the paged cache
+    pool_blocks : blocks that each replica has for caches
+    max_context_tokens : prompt and output together; a longer request is refused
+    watermark_frac : of the pool that admission leaves free, where the policy does so
+    request_overhead_s : from arrival until the scheduler sees a request: network, tokenizer [s]
+
+    Raises
+    ------
+    BadStudy : a limit that leaves no room for anything; every fault at once
+    """
+
+    replicas: int
+    batching: str
+    routing: str
+    max_batch: int
+    token_budget: int
+    block_tokens: int
+    pool_blocks: int
+    max_context_tokens: int
+    watermark_frac: float = 0.0
+    request_overhead_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name} is {getattr(self, name)}; give a whole number of at least {least}"
+            for name, least in LEAST.items()
+            if not (getattr(self, name) >= least and getattr(self, name) % 1 == 0)
+        ]
+        if not 0 <= self.watermark_frac < 1:
+            faults.append(f"watermark_frac is {self.watermark_frac}; give 0 to below 1")
+        if not 0 <= self.request_overhead_s < float("inf"):
+            faults.append(f"request_overhead_s is {self.request_overhead_s}; give 0 or more")
+        if faults:
+            raise BadStudy(*faults)

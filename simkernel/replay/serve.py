@@ -1,0 +1,126 @@
+"""A stream served by a fleet, request by request: the door to the event tier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from simkernel.errors import ReplayStuck
+from simkernel.replay import engine
+from simkernel.replay.fleet import Fleet
+from simkernel.replay.opening import Run, opened
+from simkernel.replay.requests import Requests
+from simkernel.replay.results import ReplayResult, ReplicaTotals, StepLog
+from simkernel.replay.state import KNOWN, LOGGED, NEXT, STUCK_AT, House
+from simkernel.replay.tables import StepTables
+
+EVENTS_AT_ONCE = 1_000_000
+"""Between two reports of progress: about a second."""
+
+Progress = Callable[[int, int], None]
+"""Told how many requests have come, and of how many."""
+
+PLAIN = Run()
+
+
+def replay(
+    requests: Requests,
+    fleet: Fleet,
+    tables: StepTables,
+    run: Run = PLAIN,
+    progress: Progress | None = None,
+) -> ReplayResult:
+    """The times of every request of a stream.
+
+    Parameters
+    ----------
+    requests : the stream
+    fleet : replicas, policies, limits
+    tables : step times of each replica
+    run : seed, closed loop, what is kept
+    progress : called about every second
+
+    Raises
+    ------
+    UnknownName : a policy that is in no file
+    ReplayStuck : a policy that serves nobody: the requests named wait for ever
+    """
+    house = opened(requests, fleet, tables, run)
+    advance = _loop(run)
+    outcome = engine.GOING
+    while outcome == engine.GOING:
+        outcome = advance(EVENTS_AT_ONCE, house)
+        if progress is not None:
+            progress(int(house.counters[NEXT]), len(requests))
+    if outcome == engine.STUCK:
+        raise _stuck(house, fleet)
+    return _result(house)
+
+
+def _loop(run: Run) -> Callable[[int, House], int]:
+    if not run.is_compiled:
+        return engine.advance
+    from simkernel.replay import compiled  # numba takes half a second to import
+
+    return compiled.advance()
+
+
+def _stuck(house: House, fleet: Fleet) -> ReplayStuck:
+    at = int(house.counters[STUCK_AT])
+    running, waiting = house.lists.running_count[at], house.lists.waiting_count[at]
+    return ReplayStuck(
+        f"replica {at} has {running} requests running and {waiting} waiting, "
+        f"{house.lists.free_blocks[at]} of {fleet.pool_blocks} blocks free, and has made no token "
+        f"in {house.books.dry_steps[at]} steps; batching policy {fleet.batching!r} must serve one"
+    )
+
+
+def _result(house: House) -> ReplayResult:
+    times, jobs, rows = house.times, house.jobs, int(house.counters[LOGGED])
+    has_come = np.arange(len(jobs)) < house.counters[KNOWN]
+    return ReplayResult(
+        arrival_s=np.where(has_come, times.arrival_s, np.nan),
+        start_s=_column(times.start_s),
+        first_token_s=_column(times.first_token_s),
+        finish_s=_column(times.finish_s),
+        prompt_tokens=_column(jobs.prompt_tokens),
+        output_tokens=_column(jobs.output_tokens),
+        replica=_column(times.replica),
+        preemptions=_column(jobs.preemptions),
+        refusal_code=_column(times.refusal_code),
+        totals=_totals(house),
+        token_start=_column(times.token_start),
+        token_s=house.token_s,
+        log=StepLog(**{f.name: _column(house.log[f.name][:rows]) for f in fields(StepLog)}),
+    )
+
+
+def _column(column: Any) -> Any:
+    """A column of its own, out of the records."""
+    return np.array(column)
+
+
+def _totals(house: House) -> ReplicaTotals:
+    books, lists = house.books, house.lists
+    routed = house.times.replica[house.times.replica >= 0]
+    requests = np.bincount(routed, minlength=len(books))
+    horizon_s = np.max(books.end_s)
+    return ReplicaTotals(
+        steps=_column(books.steps),
+        busy_s=_column(books.busy_s),
+        prefill_tokens=_column(books.prefill_tokens),
+        decode_tokens=_column(books.decode_tokens),
+        recomputed_tokens=_column(lists.recomputed_tokens),
+        preemptions=_column(lists.preemptions),
+        request_s=books.request_s + requests * house.rules.request_overhead_s,
+        running_s=_column(books.running_s),
+        most_blocks=_column(lists.most_blocks),
+        blocks_left=house.limits.pool_blocks - lists.free_blocks,
+        step_j=_column(books.step_j),
+        idle_j=house.prices.idle_w * (horizon_s - books.busy_s),
+        extended_steps=_column(books.extended_steps),
+        end_s=_column(books.end_s),
+    )

@@ -1,0 +1,189 @@
+"""What a replay knows at a moment, as arrays of records: policies read them and write to them.
+
+Requests are rows 0..n-1 in order of arrival; replicas are rows 0..r-1. A field is read and
+written as `jobs[request].cached_tokens`. Records, because handing fifty columns from call to call
+takes longer than the step itself; whole numbers are int64, times float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from simkernel.columns import Codes, Floats
+
+NEXT, ROUTED, KNOWN, LOGGED, STUCK_AT, COUNTERS = range(6)
+"""Places of the counters: the next request to arrive, requests routed, requests whose arrival is
+known, steps logged, the replica that is stuck; and how many counters there are."""
+
+Records: TypeAlias = Any
+"""An array of records; which fields it has, the checker cannot see."""
+Jobs: TypeAlias = Records
+Lists: TypeAlias = Records
+Seats: TypeAlias = Records
+Times: TypeAlias = Records
+Books: TypeAlias = Records
+Log: TypeAlias = Records
+
+
+def _fields(*names: str) -> np.dtype[Any]:
+    """Times, energies and shares are floats, all else is counted."""
+    is_float = [name.endswith(("_s", "_j", "_frac")) for name in names]
+    types = [np.float64 if is_time else np.int64 for is_time in is_float]
+    return np.dtype(list(zip(names, types, strict=True)), align=True)
+
+
+JOBS = _fields(
+    *("prompt_tokens", "output_tokens", "made_tokens", "cached_tokens"),
+    *("blocks", "behind", "preemptions"),
+)
+"""Every request, (n,): what it asks and how far it is.
+
+prompt_tokens, output_tokens : as asked
+made_tokens : output tokens so far; they survive a preemption
+cached_tokens : whose keys and values are in the cache; none after a preemption
+blocks : of the pool that it holds
+behind : the request that waits behind it, or -1
+preemptions : times it was thrown out
+"""
+
+LISTS = _fields(
+    *("running_count", "waiting_count", "first_waiting", "last_waiting"),
+    *("free_blocks", "most_blocks", "preemptions", "recomputed_tokens"),
+)
+"""What each replica has in the house, (r,).
+
+running_count, waiting_count : requests with a seat, requests in the queue
+first_waiting, last_waiting : ends of the queue, linked by `behind`; -1 when empty
+free_blocks, most_blocks : of the pool: free now, in use at most so far
+preemptions, recomputed_tokens : requests thrown out, tokens lost by it
+"""
+
+SEATS = _fields("running", "request", "tokens")
+"""The seats of each replica, (r, max_batch).
+
+running : requests that have one, the first `running_count` of a row
+request, tokens : who takes part in the step, and how many tokens of it are computed, at least 1;
+    a policy fills the first of a row and says how many
+"""
+
+TIMES = _fields(
+    *("arrival_s", "start_s", "first_token_s", "finish_s"),
+    *("draw_frac", "replica", "refusal_code", "token_start"),
+)
+"""When what happened to each request, (n,), and where; NaN and -1 until it did.
+
+arrival_s, start_s, first_token_s, finish_s, replica, refusal_code : as in `results.ReplayResult`
+draw_frac : a draw from 0 to below 1 for routers that leave it to chance
+token_start : where the times of its tokens begin, when they are kept
+"""
+
+BOOKS = _fields(
+    *("clock_s", "changed_s", "flying_sequences", "flying_steps", "flying_context", "dry_steps"),
+    *("steps", "busy_s", "prefill_tokens", "decode_tokens", "request_s", "running_s", "step_j"),
+    *("extended_steps", "end_s"),
+)
+"""The state and the sums of each replica, (r,).
+
+clock_s : when it acts next: its step ends, or it forms one; infinity when it has nothing
+changed_s : until when `request_s` is summed
+flying_sequences, flying_steps : of the step or the run of like steps under way, 0 if none
+flying_context : tokens in the caches of its decodes at its start, summed
+dry_steps : since its last output token
+steps and the rest : as in `results.ReplicaTotals`
+"""
+
+LOG = _fields(
+    *("replica", "start_s", "step_s", "decodes", "prefills", "tokens", "running", "waiting"),
+    *("blocks",),
+)
+"""The first steps, as in `results.StepLog`; as many as there are rows."""
+
+
+class Limits(NamedTuple):
+    """What each replica can hold and do in a step; the fields are those of `fleet.Fleet`."""
+
+    max_batch: int
+    token_budget: int
+    block_tokens: int
+    pool_blocks: int
+    watermark_blocks: int
+    max_context_tokens: int
+
+
+class Grid(NamedTuple):
+    """The points a table was made for, in the one array of all points.
+
+    Parameters
+    ----------
+    start, last : its first and its last place there
+    spacing_tokens : between all its points, or 0 where they are uneven
+    """
+
+    start: int
+    last: int
+    spacing_tokens: float
+
+
+class Prices(NamedTuple):
+    """`tables.StepTables` as the loop reads it: grids, seconds, joules.
+
+    Parameters
+    ----------
+    points : all grids, one behind the other
+    token, sequence, decode, prefill : the tables of `StepTables`, in seconds and in joules
+    """
+
+    points: Floats
+    tokens: Grid
+    sequences: Grid
+    decode_contexts: Grid
+    prefill_contexts: Grid
+    prefill_chunks: Grid
+    token: tuple[Floats, Floats]
+    sequence: tuple[Floats, Floats]
+    decode: tuple[Floats, Floats]
+    prefill: tuple[Floats, Floats]
+    several_prefills_frac: float
+    context_rounding_tokens: int
+    is_interpolated: bool
+    least_step_s: float
+    has_joules: bool
+    idle_w: float
+
+
+class Rules(NamedTuple):
+    """How the replay goes on.
+
+    Parameters
+    ----------
+    batching_code, routing_code : which policy, by its place in the folder
+    can_skip : like decode steps may be run as one
+    request_overhead_s : from arrival to the scheduler [s]
+    concurrency : requests in the house of a closed loop, 0 where arrivals are given
+    most_dry_steps : steps without an output token before the replay counts as stuck
+    """
+
+    batching_code: int
+    routing_code: int
+    can_skip: bool
+    request_overhead_s: float
+    concurrency: int
+    most_dry_steps: int
+
+
+class House(NamedTuple):
+    """All of it: what a call of the loop is given."""
+
+    counters: Codes
+    jobs: Jobs
+    lists: Lists
+    seats: Seats
+    times: Times
+    token_s: Floats
+    books: Books
+    log: Log
+    limits: Limits
+    prices: Prices
+    rules: Rules

@@ -1,0 +1,10 @@
+"""Each in turn, whatever the load."""
+
+from __future__ import annotations
+
+from simkernel.columns import Codes
+
+
+def pick(serial: int, draw_frac: float, waiting: Codes, running: Codes, free_blocks: Codes) -> int:
+    """The replica whose turn it is."""
+    return serial % len(waiting)

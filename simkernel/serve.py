@@ -1,0 +1,205 @@
+"""Closed form of steady serving: a replica under a constant number of requests in flight.
+
+A closed loop keeps `requests` in flight; each walks through waiting, prefill and its
+output tokens. Steps serve all running sequences at once and carry the prompts of newcomers.
+Where requests arrive at their own times the event replay is right and this is its limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel.columns import Column, Floats
+from simkernel.kv_cache import free_bytes, resident_sequence_bytes
+from simkernel.ops import Parts, summed
+from simkernel.passes import Pass
+from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one replica is asked, each a number or (n,).
+
+    `prompt_tokens` and `output_tokens` of one request, on average; `requests` in
+    flight on the replica; `burst_frac` is the least share of the other requests that come
+    together with one, whatever the engine; `has_equal_lengths` is 1 where all prompts and outputs
+    have one length.
+    """
+
+    prompt_tokens: Column
+    output_tokens: Column
+    requests: Column
+    burst_frac: Column = 0.0
+    has_equal_lengths: Column = 0.0
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What a replica gives under a load; (n,) each.
+
+    `sequences` run at once (of all attention groups), `fitting_sequences` is what memory holds.
+    `ttft_s` from sending a request to its first token, `tpot_s` between later tokens, `wait_s`
+    of the first for a place among the running. `step` is the decode step of one group and slot,
+    `prefill` the pass of one prompt. `utilisation_frac` is the share of time that work fills.
+    """
+
+    ttft_s: Floats
+    tpot_s: Floats
+    output_tokens_per_s: Floats
+    utilisation_frac: Floats
+    sequences: Floats
+    fitting_sequences: Floats
+    wait_s: Floats
+    step: Pass
+    prefill: Pass
+    is_infeasible: Floats
+
+
+def steady(rig: Rig, load: Load) -> Steady:
+    """A replica in the steady state of a closed loop.
+
+    Parameters
+    ----------
+    rig : n candidates
+    load : what each is asked
+
+    Notes
+    -----
+    In one cycle of a request every other one is prefilled once: some before its first token, of
+    those that came together with it, the others in steps that carry its output. A step that
+    carries prompts and decoding sequences reads the weights once for both; an engine that does
+    not mix them stops decoding for each prompt. What does not fit in memory waits for a place:
+    (requests - running) at the throughput of the running ones (Little 1961). Prompts
+    and outputs have one length each; a spread of lengths changes tails, not means, below
+    saturation.
+    """
+    plans, engine = rig.plans, rig.engine
+    lanes = plans.attention_data_parallel * plans.pipeline_parallel
+    fitting = _fitting(rig, load)
+    running = np.minimum(np.maximum(load.requests, 1.0), np.maximum(fitting, 1.0))
+    each = np.maximum(running / lanes, 1.0)
+    step = decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0)
+    prefill = prefill_parts(rig, 1.0, load.prompt_tokens)
+    host_s = engine.step_s + engine.sequence_s * each
+    step_s = np.asarray(summed(step).floor_s + host_s)
+    prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s)
+    tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
+    before_s = _before(rig, load, each) * prefill_s
+    first_s = stop_s + before_s + engine.request_s + engine.prompt_token_s * load.prompt_tokens
+    first_s = first_s + 0.5 * tpot_s
+    cycle_s = first_s + tpot_s * np.maximum(load.output_tokens - 1.0, 0.0)
+    wait_s = np.maximum(load.requests - running, 0.0) / running * cycle_s
+    busy_s = step_s * load.output_tokens + prefill_s * each
+    return Steady(
+        ttft_s=first_s + wait_s,
+        tpot_s=tpot_s,
+        output_tokens_per_s=running * load.output_tokens / cycle_s,
+        utilisation_frac=np.minimum(busy_s / cycle_s, 1.0),
+        sequences=running,
+        fitting_sequences=fitting,
+        wait_s=wait_s,
+        step=summed(step),
+        prefill=summed(prefill),
+        is_infeasible=fitting < 1.0,
+    )
+
+
+def _mixed(
+    rig: Rig, load: Load, each: Floats, step: Parts, step_s: Floats, prefill_s: Floats
+) -> tuple[Floats, Floats]:
+    """Mean time between tokens under the prompts of others, and of a step with one prompt; (n,).
+
+    Of the steps of one output a share carries prompts, in chunks of the token budget; when there
+    are more prompts than steps, each carries several. Attention copies step together, so a prompt
+    of any of them holds up all, while the experts see what all of them bring on average.
+    """
+    engine, prompt = rig.engine, load.prompt_tokens
+    after = each - 1.0 - _before(rig, load, each)
+    carried_tokens = after * prompt / np.maximum(load.output_tokens, 1.0)
+    spare_tokens = np.minimum(prompt, np.maximum(rig.plans.budget_tokens - each, 1.0))
+    chunk = np.maximum(spare_tokens, carried_tokens)
+    own_frac = carried_tokens / chunk
+    carrying_frac = 1.0 - (1.0 - own_frac) ** rig.plans.attention_data_parallel
+    host_s = engine.step_s + engine.sequence_s * each
+    parts = prefill_parts(rig, (chunk + each) / prompt, prompt)
+    spared_s = (1.0 - own_frac / np.maximum(carrying_frac, 1e-9)) * _experts_more_s(parts, step)
+    both = summed(parts).floor_s - np.where(own_frac > 0, spared_s, 0.0)
+    mixed_s = both + step.get("attention", Pass()).floor_s + host_s
+    apart_s = step_s + summed(prefill_parts(rig, chunk / prompt, prompt)).floor_s + engine.step_s
+    long_s = engine.mixed_frac * mixed_s + (1.0 - engine.mixed_frac) * apart_s
+    tpot_s = step_s + carrying_frac * np.maximum(long_s - step_s, 0.0)
+    first_s = engine.mixed_frac * (mixed_s - both) * prompt / spare_tokens + prefill_s
+    return tpot_s, first_s
+
+
+def _experts_more_s(parts: Parts, step: Parts) -> Column:
+    """What experts and their exchange take in a step with prompts beyond one without."""
+    names = ("experts", "expert_parallel")
+    with_prompts, without = (
+        sum((p[name].floor_s for name in names if name in p), start=0.0) for p in (parts, step)
+    )
+    return np.maximum(with_prompts - without, 0.0)
+
+
+def static_batch(rig: Rig, load: Load) -> Steady:
+    """One batch from start to end: all prompts in one pass, then steps with all sequences.
+
+    Parameters
+    ----------
+    rig : n candidates
+    load : `requests` are the batch
+    """
+    plans, engine = rig.plans, rig.engine
+    lanes = plans.attention_data_parallel * plans.pipeline_parallel
+    each = np.maximum(load.requests / lanes, 1.0) * np.ones(len(plans))
+    step = summed(decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0))
+    prefill = summed(prefill_parts(rig, each, load.prompt_tokens))
+    host_s = engine.step_s + engine.sequence_s * each
+    step_s, first_s = step.floor_s + host_s, prefill.floor_s + host_s
+    whole_s = first_s + step_s * (load.output_tokens - 1.0)
+    fitting = _fitting(rig, load)
+    return Steady(
+        ttft_s=first_s,
+        tpot_s=step_s,
+        output_tokens_per_s=each * lanes * load.output_tokens / whole_s,
+        utilisation_frac=np.ones(len(plans)),
+        sequences=each * lanes,
+        fitting_sequences=fitting,
+        wait_s=np.zeros(len(plans)),
+        step=step,
+        prefill=prefill,
+        is_infeasible=fitting < each * lanes,
+    )
+
+
+def _before(rig: Rig, load: Load, each: Floats) -> Floats:
+    """Prompts of other requests that come before one's own first token; (n,).
+
+    Of equal lengths, those that ended in the same step come back and stay together: half of such
+    a group is served before one. A share of all others comes together with it once, as a run
+    begins.
+    """
+    engine = rig.engine
+    group = np.maximum(np.minimum(each, engine.group_sequences), 1.0)
+    together = (group - 1.0) / 2.0 * load.has_equal_lengths
+    at_once = np.maximum(engine.burst_frac, load.burst_frac) * (each - 1.0)
+    return np.asarray(np.clip(together + at_once, 0.0, each - 1.0))
+
+
+def _fitting(rig: Rig, load: Load) -> Floats:
+    """Sequences of one replica that its memory and its engine's limit hold at once.
+
+    A sequence grows from its prompt to its end, so the mean one is half its output longer than
+    the prompt; blocks are recycled as sequences end, and the last to come is put back when none
+    is left (recomputation), which costs less than holding room for every end.
+    """
+    plans = rig.plans
+    mean_tokens = load.prompt_tokens + load.output_tokens * rig.engine.growth_frac
+    room = free_bytes(rig.model, rig.engine, plans, rig.chips.memory_bytes)
+    each = resident_sequence_bytes(rig.model, plans, mean_tokens)
+    whole = resident_sequence_bytes(rig.model, plans, load.prompt_tokens + load.output_tokens)
+    groups = plans.attention_data_parallel
+    held = np.where(room >= whole, np.maximum(room / each, 1.0), 0.0) * groups
+    return np.minimum(held, plans.max_sequences * groups)

@@ -1,0 +1,350 @@
+"""Forward passes of serving: a batch of decoding sequences, or prompts, through all layers.
+
+The same products, streams and collectives as a training layer's forward pass; what differs is
+what attention meets (a cache), that a step ends in one row per sequence, and that tensor ranks
+all-reduce whole activations instead of gathering and scattering shares of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from simkernel.columns import Column, Floats
+from simkernel.exchange import collective, expert_traffic
+from simkernel.hardware import (
+    OPERATIONS,
+    PRECISION_BYTES,
+    PRECISIONS,
+    AttentionCurve,
+    Chips,
+    GemmCurve,
+    LinkCurve,
+)
+from simkernel.keeping import PLAIN
+from simkernel.models import Core, LayerKind, Model, layer_counts, mean_keys
+from simkernel.ops import Parts, elementwise, head_product, layer_products, state_scan
+from simkernel.passes import Pass, computed
+from simkernel.placement import Placement, place
+from simkernel.roofline import (
+    CoreShape,
+    GemmRates,
+    attention_rates,
+    attention_work,
+    gemm_rates,
+    stream_rates,
+)
+from simkernel.serving_engine import Engine, EngineCurves
+from simkernel.serving_plans import ServingPlans
+from simkernel.share import WIDE_BYTES, Share
+from simkernel.stack import Stack
+from simkernel.traffic import Network, network
+
+LEAST_BYTES = 0.9
+"""Bytes of a value below which it has 4 bits."""
+
+MOST_MEMORY_RATE_FRAC = 0.93
+"""Of the rated memory bandwidth that the best stream reaches (decode attention on B200 in
+engine_curves.csv: 0.89 to 0.95)."""
+
+Meeting = Callable[[LayerKind, Core], Pass]
+"""What one attention core of a layer takes."""
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What does not change from step to step: a model on placed chips under an engine.
+
+    `chips` and `grouped_chips` have the engine's product curves, (n,) rows both.
+    """
+
+    model: Model
+    engine: Engine
+    plans: ServingPlans
+    chips: Chips
+    grouped_chips: Chips
+    curves: EngineCurves
+    placement: Placement
+    network: Network
+
+
+def rig_of(
+    model: Model, engine: Engine, chips: Chips, curves: EngineCurves, plans: ServingPlans
+) -> Rig:
+    """Plans on chips under an engine; `chips` and `curves` have one row per plan.
+
+    Notes
+    -----
+    A precision that a chip cannot multiply in is one of the weights alone: products run in 16
+    bits and read narrow weights.
+    """
+    placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
+    links = replace(chips.scaleup, **_first_column(chips.scaleup, curves.all_reduce))
+    able = replace(_weights_only(chips, curves.gemm), scaleup=links)
+    grouped = _weights_only(chips, curves.grouped)
+    wires = network(able, plans.supernode_devices, plans.oversubscription)
+    return Rig(model, engine, plans, able, grouped, curves, placement, wires)
+
+
+def _first_column(links: LinkCurve, all_reduce: LinkCurve) -> dict[str, Floats]:
+    """Link curves with another all-reduce, whose column is the first."""
+    cells = {}
+    for name in ("wire_frac", "base_s", "step_s"):
+        column = np.array(getattr(links, name), dtype=float)
+        column[:, OPERATIONS.index("all_reduce")] = getattr(all_reduce, name)
+        cells[name] = column
+    return cells
+
+
+def _weights_only(chips: Chips, curve: GemmCurve) -> Chips:
+    """Chips on which every precision multiplies: in 16 bits where they have no other way."""
+    wide = chips.peak_flop_per_s[:, :1]
+    wide = np.where(np.isnan(wide), chips.peak_flop_per_s[:, 1:2], wide)
+    peaks = np.where(np.isnan(chips.peak_flop_per_s), wide, chips.peak_flop_per_s)
+
+    def filled(values: Floats) -> Floats:
+        first = np.where(np.isnan(values[:, :1]), values[:, 1:2], values[:, :1])
+        return np.where(np.isnan(values), first, values)
+
+    every = {f.name: filled(getattr(curve, f.name)) for f in fields(GemmCurve)}
+    return replace(chips, peak_flop_per_s=peaks, gemm=GemmCurve(**every))
+
+
+def decode_parts(rig: Rig, sequences: Column, context_tokens: Column) -> Parts:
+    """One token for each of some sequences, through all layers of all stages, by what it is for.
+
+    Parameters
+    ----------
+    rig : n candidates
+    sequences : (n,) of one attention group and one pipeline slot
+    context_tokens : (n,) keys that each of them meets, on average
+    """
+    share = _share(rig, sequences, sequences, context_tokens)
+    cache_bytes = rig.plans.cache_bytes_per_value
+    is_narrow = cache_bytes < WIDE_BYTES
+
+    def met(kind: LayerKind, core: Core) -> Pass:
+        both = rig.curves.latent_decode if core.kind == "mla" else rig.curves.decode
+        cells = {f.name: _picked(getattr(both, f.name), is_narrow) for f in fields(AttentionCurve)}
+        faster = {n: cells[n] * rig.engine.cache_frac for n in ("flop_frac_max", "hbm_frac")}
+        rates = attention_rates(replace(rig.chips, attention=AttentionCurve(**(cells | faster))))
+        shape = _decode_core(share, kind, core, context_tokens, cache_bytes)
+        return computed(attention_work(rates, shape))
+
+    return _all_layers(rig, share, met, sequences)
+
+
+def prefill_parts(rig: Rig, prompts: Column, prompt_tokens: Column) -> Parts:
+    """Whole prompts that share one pass, through all layers of all stages, by what it is for.
+
+    Parameters
+    ----------
+    rig : n candidates
+    prompts : (n,) prompts of one attention group; a share of one stands for a chunk of it
+    prompt_tokens : (n,) tokens of each
+    """
+    share = _share(rig, prompts * prompt_tokens, prompts, prompt_tokens)
+
+    def met(kind: LayerKind, core: Core) -> Pass:
+        curve = rig.curves.latent_prefill if core.kind == "mla" else rig.curves.prefill
+        rates = attention_rates(replace(rig.chips, attention=curve), rig.engine.core_frac)
+        return computed(attention_work(rates, _prompt_core(share, core)))
+
+    return _all_layers(rig, share, met, prompts)
+
+
+def _all_layers(rig: Rig, share: Share, met: Meeting, rows: Column) -> Parts:
+    """Layers by kind, the head over one row per sequence, and the sends between stages.
+
+    Stages that do not divide the layers wait for the longest one.
+    """
+    stages, layers = rig.plans.pipeline_parallel, float(rig.model.layers)
+    longest = np.ceil(layers / stages) * stages / layers
+    total: Parts = {}
+    for kind, count in zip(rig.model.kinds, layer_counts(rig.model), strict=True):
+        for name, part in layer_parts(rig, share, kind, met).items() if count else ():
+            total[name] = total.get(name, Pass()) + part.times(longest * count)
+    payload = share.tokens * rig.model.hidden * WIDE_BYTES
+    send = collective(share, "send", rig.placement.pipeline, payload)
+    total["pipeline_parallel"] = send.times(stages - 1.0)
+    total["head"] = head_product(share, rig.model, np.maximum(rows, 1.0))
+    return total
+
+
+def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
+    """Passes of one layer, by what they are for."""
+    routed = tuple(w for w in kind.weights if w.split.startswith("expert"))
+    dense = tuple(w for w in kind.weights if w not in routed)
+    parts = {
+        "gemm": layer_products(share, replace(kind, weights=dense)),
+        "elementwise": elementwise(share, rig.model, kind, share_of_forward=1.0),
+        "tensor_parallel": _reduces(rig, share, kind),
+        "floor": _small_kernels(rig.engine, kind, rig.model.hidden),
+    }
+    for core in kind.cores:
+        work = state_scan(share, core, 1.0) if core.kind == "state" else met(kind, core)
+        parts["attention"] = parts.get("attention", Pass()) + work
+    if kind.mlp == "moe":
+        parts["experts"] = layer_products(share, replace(kind, weights=routed))
+        apart = (rig.plans.attention_data_parallel > 1) * 1.0
+        parts["expert_parallel"] = expert_traffic(share, rig.model, kind).times(apart)
+    return parts
+
+
+def _small_kernels(engine: Engine, kind: LayerKind, hidden: int) -> Pass:
+    """What launches and small kernels of a layer take, however little they move."""
+    blocks = len(kind.cores) + (kind.mlp != "none")
+    norms = HEAD_NORMS if _has_head_norms(kind, hidden) else 0.0
+    floor: Column = engine.layer_s * (blocks / 2.0 + norms)
+    if kind.mlp == "moe":
+        floor = floor + engine.expert_layer_s
+    if kind.core is not None and kind.core.kind == "mla":
+        floor = floor + engine.latent_layer_s
+    return Pass(floor_s=floor)
+
+
+HEAD_NORMS = 0.4
+"""Norms of queries and keys, two more small kernels beside the five of a layer (norms, rotation,
+cache write, activation, quantisation)."""
+
+
+def _has_head_norms(kind: LayerKind, hidden: int) -> bool:
+    """The layer's vectors are its norms over the width and two over one head (Qwen3)."""
+    blocks = len(kind.cores) + (kind.mlp != "none")
+    is_softmax = kind.core is not None and kind.core.kind == "softmax"
+    return is_softmax and kind.vector_parameters - blocks * hidden == 2 * kind.cores[0].key_dim
+
+
+def _reduces(rig: Rig, share: Share, kind: LayerKind) -> Pass:
+    """All-reduce of whole activations after attention and after the MLP (Megatron-LM, 2019).
+
+    Small messages go to all peers at once, large ones in a ring. With attention copies the MLP's
+    results come back by the exchange between experts instead.
+    """
+    payload = share.tokens * rig.model.hidden * WIDE_BYTES
+    group, once = rig.placement.tensor, rig.curves.all_reduce_once
+    ring = collective(share, "all_reduce", group, payload)
+    wire = rig.chips.scaleup_bytes_per_s * once.wire_frac
+    at_once_s = once.base_s + (group.size - 1.0) * payload / wire
+    in_ring_s = ring.floor_s
+    quickest_s = np.where(group.domains > 1, in_ring_s, np.minimum(at_once_s, in_ring_s))
+    floor_s = quickest_s / rig.engine.reduce_frac + rig.engine.reduce_floor_s
+    moved = replace(ring, floor_s=np.where(share.tensor > 1, floor_s, 0.0))
+    apart = (rig.plans.attention_data_parallel > 1) * (kind.mlp == "moe")
+    return moved.times((kind.core is not None) + (kind.mlp != "none") * (1.0 - apart))
+
+
+def _decode_core(
+    share: Share, kind: LayerKind, core: Core, context: Column, cache_bytes: Column
+) -> CoreShape:
+    """One query per sequence over its cache, read once.
+
+    Latent attention works in the absorbed form: every head meets the whole latent of each key
+    (DeepSeek-V2, arXiv 2405.04434, 2.1.2), which lies whole on every tensor rank.
+    """
+    keys = _keys_kept(core, context)
+    heads = core.heads / share.tensor
+    key_dim, value_dim = float(core.key_dim), float(core.value_dim)
+    kv_heads: Column = core.kv_heads / np.minimum(share.tensor, max(core.kv_heads, 1))
+    if core.kind == "mla":
+        key_dim = float(core.latent)
+        value_dim = float(next(w.inputs for w in kind.weights if w.name == "kv_b"))
+        kv_heads = key_dim / (key_dim + value_dim)
+    return CoreShape(
+        queries=share.tokens,
+        mean_keys=keys,
+        sequence_tokens=keys,
+        key_tokens=share.tokens * keys,
+        heads=heads,
+        kv_heads=kv_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        bytes_per_value=cache_bytes,
+    )
+
+
+def _prompt_core(share: Share, core: Core) -> CoreShape:
+    """Causal attention within each prompt; latent attention expanded."""
+    tokens = np.asarray(share.sequence_tokens, dtype=float)
+    kv_heads = core.heads if core.kind == "mla" else core.kv_heads
+    return CoreShape(
+        queries=share.tokens,
+        mean_keys=mean_keys(core, tokens),
+        sequence_tokens=tokens,
+        key_tokens=share.tokens,
+        heads=core.heads / share.tensor,
+        kv_heads=kv_heads / np.minimum(share.tensor, kv_heads),
+        key_dim=core.key_dim,
+        value_dim=core.value_dim,
+        bytes_per_value=WIDE_BYTES,
+    )
+
+
+def _picked(values: Floats, is_narrow: Floats) -> Floats:
+    """One of two columns, by row."""
+    return np.where(is_narrow, values[:, 1], values[:, 0])
+
+
+def _keys_kept(core: Core, context: Column) -> Column:
+    """Keys that one more query meets: all, the window, or the selected ones."""
+    limit = core.window or core.selected_keys
+    near = np.minimum(context, float(limit)) if limit else context
+    return near + context / core.compression if core.compression > 1 else near
+
+
+def _share(rig: Rig, tokens: Column, sequences: Column, sequence_tokens: Column) -> Share:
+    """What one device holds of a pass, and the rates it works at."""
+    plans, engine, chips = rig.plans, rig.engine, rig.chips
+    tokens = np.asarray(tokens, dtype=float) * np.ones(len(plans))
+    widths = np.array(PRECISION_BYTES)
+    wide = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
+    return Share(
+        tokens=tokens,
+        own_tokens=tokens,
+        cut_tokens=tokens / plans.tensor_parallel,
+        is_sequence_cut=np.zeros(len(plans), dtype=bool),
+        sequences=sequences,
+        sequence_tokens=sequence_tokens,
+        tensor=plans.tensor_parallel,
+        expert=plans.expert_parallel,
+        expert_tensor=plans.expert_tensor_parallel,
+        input_bytes=widths[plans.precision_code],
+        expert_bytes=widths[plans.expert_precision_code],
+        gemm=_products_on(chips, plans.precision_code, engine, 1.0),
+        grouped_gemm=_products_on(
+            rig.grouped_chips, plans.expert_precision_code, engine, engine.grouped_frac
+        ),
+        wide_gemm=_products_on(chips, wide, engine, 1.0),
+        attention=attention_rates(chips, engine.core_frac),
+        stream=stream_rates(chips),
+        placement=rig.placement,
+        network=rig.network,
+        collective_code=plans.collective_code,
+        recompute_code=np.zeros(len(plans), dtype=int),
+        is_half=wide == 1,
+        is_one_graph=np.zeros(len(plans), dtype=bool),
+        expert_imbalance=1.0,
+        expert_skew=0.0,
+        stack=Stack(stream_passes=engine.stream_passes),
+        keeping=PLAIN,
+    )
+
+
+def _products_on(chips: Chips, codes: Floats, engine: Engine, more: Column) -> GemmRates:
+    """Product curves with the engine's share of the rate and of the floor."""
+    is_narrow = np.array(PRECISION_BYTES)[codes] < WIDE_BYTES
+    reached = np.where(is_narrow, engine.narrow_gemm_frac, engine.gemm_frac) * more
+    is_least = np.array(PRECISION_BYTES)[codes] < LEAST_BYTES
+    memory = np.where(is_narrow, engine.narrow_memory_rate_frac, engine.memory_rate_frac)
+    memory = np.where(is_least, engine.least_memory_rate_frac, memory)
+    rates = gemm_rates(chips, codes, reached)
+    return replace(
+        rates,
+        floor_s=rates.floor_s * engine.kernel_floor_frac,
+        best_s_per_flop=np.maximum(rates.best_s_per_flop, rates.peak_s_per_flop),
+        best_s_per_byte=np.maximum(
+            rates.best_s_per_byte / memory, rates.peak_s_per_byte / MOST_MEMORY_RATE_FRAC
+        ),
+    )

@@ -1,0 +1,79 @@
+"""Published serving runs through the closed form: what is predicted, what not, and how well."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costdata import catalog
+from planner import commands_validate
+from planner.protocols import predict
+from planner.serving_fit import left_out_residuals, problem_of, read_cases, read_priors, tables
+from planner.truth_rows import chosen, read_truth
+
+TRUTH = Path(__file__).parents[1] / "truth"
+FILES = [TRUTH / "serve_sweeps.csv", TRUTH / "serve.csv"]
+
+
+@pytest.fixture(scope="module")
+def document():
+    return commands_validate.validate(FILES, "shipped", [])
+
+
+def test_nearly_all_rows_are_predicted_and_none_that_ran_is_called_impossible(document):
+    """A planner that refuses what runs is no use, and one that skips rows hides its errors."""
+    assert document["predicted"] >= 0.95 * document["rows"]
+    assert document["infeasible"] == []
+
+
+def test_every_row_left_out_says_why(document):
+    """Pools apart and arrivals at their own times are left to the replay, nothing else."""
+    reasons = {item["why"] for item in document["unsupported"]}
+    assert all("pools apart" in why or "needs the replay" in why for why in reasons)
+
+
+def test_shipped_errors_stay_where_the_fit_left_them(document):
+    """A change of physics that makes serving worse must be seen."""
+    found = document["metrics"]
+    assert found["tpot_s"]["mape"] < 0.085
+    assert found["tpot_s"]["rank_tau"] > 0.9
+    assert found["ttft_s"]["median_ape"] < 0.19
+    assert found["output_tokens_per_s"]["mape"] < 0.18
+
+
+def test_one_factor_per_chip_takes_the_level_of_each_chip_away():
+    """A user's own measurement must correct what it measured."""
+    rows = chosen(read_truth(FILES[1:]), ["metric=throughput_tok_s"])
+    found = predict(rows, catalog.load(), "one_factor:accelerator_id").predictions
+    chips = np.array([p.row.text("accelerator_id") for p in found])
+    ratios = np.array([p.ratio for p in found])
+    for chip in np.unique(chips):
+        assert np.median(np.log(ratios[chips == chip])) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_left_out_model_has_no_say_in_its_prediction():
+    """Doubling the measured figures of the model left out must not move its prediction."""
+    where = ["backend=vllm", "precision=fp8"]
+    cases, _ = read_cases(chosen(read_truth(FILES[:1]), where)[:60], catalog.load())
+    more, _ = read_cases(chosen(read_truth(FILES[:1]), ["precision=bf16"])[:60], catalog.load())
+    problem = problem_of(cases + more, catalog.load())
+    groups = [problem.cases[i].model.name for i in problem.at]
+    is_out = np.array(groups) == groups[0]
+    once = left_out_residuals(problem, groups)
+    from dataclasses import replace
+
+    doubled = replace(problem, measured=np.where(is_out, 2.0, 1.0) * problem.measured)
+    twice = left_out_residuals(doubled, groups)
+    assert twice[is_out] == pytest.approx(once[is_out] - np.log(2.0), abs=1e-9)
+
+
+def test_shipped_engines_are_those_of_the_shipped_parameters():
+    """The two tables would drift apart: a report would explain figures that are not used."""
+    priors = read_priors()
+    made = tables(priors.shipped, priors)["engines.csv"]
+    facts = catalog.load()
+    for row in made:
+        if row["architecture"] == "*":
+            engine = facts.engine(str(row["engine"]), "hopper")
+            assert engine.step_s == pytest.approx(row["step_s"], rel=2e-3)
+            assert engine.gemm_frac == pytest.approx(row["gemm_frac"], rel=2e-3)

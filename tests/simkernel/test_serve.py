@@ -1,0 +1,160 @@
+"""Steady serving: laws that hold for every plan, and hand-computed limits."""
+
+import numpy as np
+import pytest
+
+from costdata import catalog
+from costdata.configs import read_model
+from simkernel.ops import summed
+from simkernel.serve import Load, static_batch, steady
+from simkernel.serving_engine import Engine
+from simkernel.serving_passes import decode_parts, prefill_parts, rig_of
+from simkernel.serving_plans import ServingPlans, serving_plan_of
+from simkernel.share import touched_experts
+
+FP8 = 2
+BARE = Engine()
+
+
+def rig(model="llama-3.1-70b", chip="H200-SXM", engine=BARE, name="vllm", **decisions):
+    facts = catalog.load()
+    plans = serving_plan_of(**{"tensor_parallel": 8, "precision_code": FP8, **decisions})
+    return rig_of(
+        read_model(model), engine, facts.chips([chip]), facts.engine_curves(name, [chip]), plans
+    )
+
+
+def served(requests, prompt=1024.0, output=1024.0, **decisions):
+    return steady(rig(**decisions), Load(prompt, output, float(requests)))
+
+
+def test_requests_in_flight_are_throughput_times_their_time():
+    """Little's law: otherwise requests would vanish or be served twice."""
+    for requests in (1, 7, 64, 5000):
+        found = served(requests)
+        first_s = found.ttft_s
+        cycle_s = first_s + found.tpot_s * 1023.0
+        flight = found.output_tokens_per_s / 1024.0 * cycle_s
+        assert flight == pytest.approx(max(requests, 1), rel=1e-9)
+
+
+def test_throughput_never_falls_with_more_requests_and_stops_rising_when_memory_is_full():
+    """Preempted work that is counted would make a saturated replica look better and better."""
+    rates = [float(served(n, chip="H100-SXM").output_tokens_per_s[0]) for n in (1, 8, 64, 512)]
+    assert rates == sorted(rates)
+    full = served(1, chip="H100-SXM").fitting_sequences[0]
+    beyond = [float(served(full * k, chip="H100-SXM").output_tokens_per_s[0]) for k in (1, 2, 8)]
+    assert beyond == pytest.approx([beyond[0]] * 3, rel=1e-9)
+
+
+def test_what_does_not_fit_waits_before_its_first_token():
+    """A queue for memory that is not told hides 99% of the time to first token."""
+    full = served(1).fitting_sequences[0]
+    assert served(full).wait_s[0] == 0
+    assert served(2 * full).wait_s[0] > 10 * served(full).ttft_s[0]
+
+
+def test_no_step_is_faster_than_its_arithmetic_or_its_bytes():
+    """A step below the roofline promises tokens that no chip can make."""
+    for model, code in (("llama-3.1-70b", FP8), ("deepseek-v3", 3), ("openai--gpt-oss-120b", 0)):
+        one = rig(model, expert_parallel=1, expert_tensor_parallel=8, precision_code=code)
+        for parts in (decode_parts(one, 32.0, 4096.0), prefill_parts(one, 2.0, 4096.0)):
+            done = summed(parts)
+            assert done.floor_s >= np.maximum(done.peak_compute_s, done.peak_hbm_s)
+
+
+def test_decode_reads_weights_and_cache_once():
+    """Bytes of a decode step by hand: weights of a device and the keys of every sequence."""
+    done = summed(decode_parts(rig(), 64.0, 4096.0))
+    weights = 70.6e9 / 8  # the input table is not read; the head is in 16 bits
+    keys = 64 * 4096 * 327_680 / 8
+    activations = 1.1  # at most a tenth on top for 64 tokens
+    moved = float(done.peak_hbm_s[0]) * 4.8e12
+    assert weights + keys < moved < activations * (weights + keys)
+
+
+def test_small_batches_read_only_the_experts_they_meet():
+    """A batch of one meets 8 of 256 experts; all of them would cost thirty times as much."""
+    model = read_model("deepseek-v3")
+    kind = next(k for k in model.kinds if k.mlp == "moe")
+    one = rig("deepseek-v3", tensor_parallel=1, precision_code=3)
+
+    class Asked:
+        cut_tokens = np.array([1.0, 4.0, 10_000.0])
+        expert = expert_tensor = 1.0
+
+    touched = touched_experts(Asked, kind)
+    assert touched == pytest.approx([8.0, 256 * (1 - (1 - 8 / 256) ** 4), 256.0])
+    assert one.model is model
+
+
+@pytest.mark.parametrize("change", [{"chip": "B200-SXM"}, {"cache_bytes_per_value": 1.0}])
+def test_faster_memory_or_fewer_bytes_never_slow_a_step(change):
+    """Paying for bandwidth or halving the cache would make a plan worse."""
+    assert served(64, prompt=8192.0, **change).tpot_s < served(64, prompt=8192.0).tpot_s
+
+
+def test_many_candidates_are_priced_as_one_by_one():
+    """A row that depends on its neighbours makes every sweep wrong."""
+    facts, model = catalog.load(), read_model("deepseek-v3")
+    plans = [
+        serving_plan_of(
+            tensor_parallel=8 // copies,
+            attention_data_parallel=copies,
+            expert_parallel=expert,
+            expert_tensor_parallel=8 // expert,
+            precision_code=3,
+            expert_precision_code=3,
+        )
+        for copies in (1, 8)
+        for expert in (1, 8)
+    ]
+    table = ServingPlans(
+        **{
+            name: np.concatenate([getattr(plan, name) for plan in plans])
+            for name in ServingPlans.__dataclass_fields__
+        }
+    )
+    chips, curves = (f(["H200-SXM"]) for f in (facts.chips, _curves(facts)))
+    load = Load(1024.0, 512.0, 64.0)
+    rows = np.zeros(4, dtype=int)
+    whole = steady(rig_of(model, BARE, chips.take(rows), _taken(curves, rows), table), load)
+    singly = [steady(rig_of(model, BARE, chips, curves, plan), load) for plan in plans]
+    assert whole.tpot_s == pytest.approx([float(s.tpot_s[0]) for s in singly], rel=1e-12)
+
+
+def test_a_static_batch_ends_with_its_slowest_part():
+    """Prefill of all prompts, then a step for every further token."""
+    found = static_batch(rig(), Load(512.0, 128.0, 16.0))
+    whole_s = found.ttft_s + 127.0 * found.tpot_s
+    assert found.output_tokens_per_s == pytest.approx(16 * 128 / whole_s)
+
+
+def test_a_replica_without_room_for_one_request_is_infeasible():
+    """A model that does not fit would otherwise be ranked by its step time."""
+    assert served(1, model="llama-3.1-405b", tensor_parallel=1).is_infeasible[0]
+    assert not served(1).is_infeasible[0]
+
+
+def test_overheads_lengthen_first_and_later_tokens_by_themselves():
+    """An overhead that moves nothing is a dead knob, one that moves more is counted twice."""
+    plain, slow = served(1), served(1, engine=Engine(step_s=0.002, request_s=0.03))
+    assert slow.tpot_s - plain.tpot_s == pytest.approx(0.002)
+    assert slow.ttft_s - plain.ttft_s == pytest.approx(0.03 + 0.002 * 2.5, rel=0.01)
+
+
+def test_a_budget_below_the_running_sequences_still_moves_prompts_on():
+    """A chunk of no or negative tokens would end as a negative time."""
+    found = served(64, budget_tokens=32.0)
+    assert found.tpot_s[0] > 0
+    assert found.ttft_s[0] > served(64).ttft_s[0]
+
+
+def _curves(facts):
+    return lambda names: facts.engine_curves("vllm", names)
+
+
+def _taken(curves, rows):
+    from simkernel.columns import taken
+
+    return taken(curves, rows)
