@@ -18,13 +18,15 @@ from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
 from costdata.offers import PLANS, Part, Rent, part_of, rents
 from costdata.overlay import append_row, as_row, lay_over, read_ours, read_overlay
-from costdata.profiles import stack_of
+from costdata.profiles import keeping_of, reserve_row, stack_of
 from costdata.purchase import PurchaseUnit, purchase_unit
 from costdata.sites import Site, site_of
 from costdata.support import Support, support, support_mask
 from simkernel.columns import Masks
 from simkernel.errors import BadFile, MissingFact, unknown
 from simkernel.hardware import Chips
+from simkernel.keeping import Keeping
+from simkernel.memory import Reserve
 from simkernel.serving_engine import Engine, EngineCurves
 from simkernel.stack import Stack
 
@@ -144,6 +146,26 @@ class Catalog:
         UnknownName : no such chip or profile
         """
         return stack_of(self.tables, profile, self._chip(accelerator), release_year)
+
+    def keeping(self, profile: str, accelerator: str) -> Keeping:
+        """In which form a kind of software stack keeps what is trained on this chip.
+
+        Raises
+        ------
+        UnknownName : no such chip or profile
+        """
+        return keeping_of(self.tables, profile, self._chip(accelerator))
+
+    def reserve(self, accelerator: str) -> Reserve:
+        """Memory of this chip that no tensor of a plan owns.
+
+        Raises
+        ------
+        UnknownName : no such chip
+        """
+        row = reserve_row(self.tables, self._chip(accelerator))
+        figure = self.planning if row is None else row.need
+        return Reserve(figure("framework_bytes"), figure("fragmentation_frac"))
 
     def purchase_unit(self, accelerator: str) -> PurchaseUnit:
         """What is bought as a whole when this chip is bought.

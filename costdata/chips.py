@@ -101,6 +101,8 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
         scaleup_topology_code=_codes([TOPOLOGIES.index(r.text("scaleup_topology")) for r in rows]),
         scaleout_bytes_per_s=_column(rows, "scaleout_gbytes_per_s_per_direction"),
         host_link_bytes_per_s=_column(rows, "host_link_gbytes_per_s_per_direction"),
+        host_memory_bytes=_host_column(tables, rows, "host_memory_gbytes"),
+        host_memory_bytes_per_s=_host_column(tables, rows, "host_memory_gbytes_per_s"),
         devices_per_host=_codes([int(row.need("devices_per_host")) for row in rows]),
         gemm=GemmCurve(**_curve(tables, "efficiency_gemm", GemmCurve, _gemm_keys(rows))),
         attention=AttentionCurve(**_flat(tables, "efficiency_attention", AttentionCurve, rows)),
@@ -136,6 +138,14 @@ Keys = list[list[tuple[str, ...] | None]]
 
 def _column(rows: Sequence[Row], name: str) -> Floats:
     return np.array([_or_nan(row.number(name)) for row in rows])
+
+
+def _host_column(tables: Tables, rows: Sequence[Row], name: str) -> Floats:
+    """A column of hosts.csv: the chip's own row, else its architecture's, else NaN."""
+    hosts = tables["hosts"]
+    scopes = [((row.name,), (row.text("architecture"),)) for row in rows]
+    found = [next((hosts[key] for key in keys if key in hosts), None) for keys in scopes]
+    return np.array([_or_nan(None if row is None else row.number(name)) for row in found])
 
 
 def _or_nan(value: float | None) -> float:

@@ -1,32 +1,36 @@
-"""Profiles: what kinds of software stack reach of a chip's kernels, as rows of two tables.
+"""Profiles: what kinds of software stack reach of a chip's kernels and keep in its memory.
 
 profiles.csv has one row per kind of stack, sustained.csv one per chip, architecture or all chips:
 what matrix products reach inside a whole step. Both are fitted on published runs (planner.
-profile_fit). Which stack a buyer will run is not known here; "shipped" takes the newest one.
+profile_fit). keeping.csv and reserve.csv say what a stack and the runtime of a chip hold of the
+memory; they are read in the software, not fitted. Which stack a buyer will run is not known here;
+"shipped" takes the newest one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from costdata.facts import ALL_ROWS, Row, Tables
 from simkernel.columns import Column
 from simkernel.errors import MissingFact, unknown
+from simkernel.keeping import Keeping
 from simkernel.stack import Stack
 
 SHIPPED = "shipped"
 UNFUSED, COMPILED, VENDOR, XLA = "unfused_2020", "compiled_2023", "vendor_2026", "xla"
 
 AS_IS = (
-    "contention_frac", "grouped_frac", "stream_passes", "straggler_frac", "dense_host_s",
+    "contention_frac", "grouped_frac", "wide_grouped_frac", "stream_passes", "straggler_frac",
+    "dense_host_s", "narrow_attention_frac",
 )  # fmt: skip
 """Columns of profiles.csv that are fields of a Stack as they stand."""
 
 MATURING = (
-    "permute_passes", "inside_exchange_frac", "outside_exchange_frac", "bias_passes", "moe_host_s",
-    "expert_host_s",
+    "permute_passes", "exchange_frac", "bias_passes", "moe_host_s", "expert_host_s",
 )  # fmt: skip
 """Columns whose value shrinks with every year of releases."""
 
@@ -54,24 +58,25 @@ def stack_of(tables: Tables, profile: str, chip: Row, release_year: float | None
     UnknownName : no such profile
     MissingFact : sustained.csv has no row for the chip, its architecture or all chips
     """
-    name = profile
-    if profile == SHIPPED:
-        name = XLA if chip.text("architecture") == "tpu" else VENDOR
-    if (name,) not in tables["profiles"]:
-        raise unknown("profile", profile, profile_names(tables))
+    name = _named(tables, profile, chip)
     row, reach = tables["profiles"][(name,)], sustained_row(tables, chip)
     numbers: dict[str, Column] = {column: row.need(column) for column in NUMBERS}
     flags = {column: row.text(column) == "yes" for column in FLAGS}
-    older = 0.0 if release_year is None else row.need("release") - 2000.0 - release_year
-    return joined(
+    newest = row.number("release")
+    release = newest if release_year is None else 2000.0 + release_year
+    older = 0.0 if newest is None or release is None else newest - release
+    stack = joined(
         {**numbers, **flags},
         {column: reach.need(column) for column in REACHED},
         architecture=chip.text("architecture"),
         maturity_frac=math.exp(row.need("matures_per_year") * older),
     )
+    since = row.number("one_graph_from")
+    is_new = release is not None and since is not None and release >= since
+    return replace(stack, is_one_graph=is_new)
 
 
-FLAGS = ("is_attention_fused", "overlaps_data", "overlaps_tensor")
+FLAGS = ("is_attention_fused", "overlaps_data", "overlaps_tensor", "sends_once")
 NUMBERS = (*AS_IS, *MATURING, "product_frac", "attention_frac", "lagging_attention_frac")
 REACHED = ("gemm_frac", "narrow_gemm_frac")
 
@@ -112,3 +117,44 @@ def joined(
     cells |= {name: profile[name] * maturity_frac for name in MATURING}
     cells |= {name: reach[name] * profile["product_frac"] for name in REACHED}
     return Stack(**cells, attention_frac=profile["attention_frac"] * lag)
+
+
+def keeping_of(tables: Tables, profile: str, chip: Row) -> Keeping:
+    """In which form a profile's software keeps what is trained, on a chip.
+
+    Parameters
+    ----------
+    profile, chip : as in `stack_of`
+
+    Raises
+    ------
+    UnknownName : no such profile
+    """
+    name = _named(tables, profile, chip)
+    if (name,) not in tables["keeping"]:
+        raise unknown("profile in keeping.csv", name, (key[0] for key in tables["keeping"]))
+    row = tables["keeping"][(name,)]
+    cells: dict[str, Any] = {column: row.need(column) for column in KEPT_BYTES}
+    cells |= {column: row.text(column) == "yes" for column in KEPT_FLAGS}
+    return Keeping(**cells)
+
+
+KEPT_BYTES = ("gradient_bytes", "optimiser_bytes", "logit_bytes", "narrow_copies")
+KEPT_FLAGS = ("has_weight_copy", "is_narrow_alone", "keeps_combined")
+
+
+def reserve_row(tables: Tables, chip: Row) -> Row | None:
+    """What a chip's runtime takes, its own or its architecture's; None for the planning figure."""
+    rows = tables["reserve"]
+    found = (rows.get((scope,)) for scope in (chip.name, chip.text("architecture")))
+    return next((row for row in found if row is not None), None)
+
+
+def _named(tables: Tables, profile: str, chip: Row) -> str:
+    """The row of profiles.csv that a study's word stands for."""
+    name = profile
+    if profile == SHIPPED:
+        name = XLA if chip.text("architecture") == "tpu" else VENDOR
+    if (name,) not in tables["profiles"]:
+        raise unknown("profile", profile, profile_names(tables))
+    return name

@@ -18,6 +18,7 @@ from costdata import catalog as catalogue
 from planner.bands import DENSE, EXPERTS, bands, regime_of_model
 from planner.measured_bands import step_band
 from planner.profile_fit import read_priors
+from planner.truth_orders import WANTED_LOG, WANTED_TAU, orders, scalings
 from planner.truth_rows import chosen, read_truth
 from planner.validate import Prediction, Validation, validate
 from simkernel.columns import Floats
@@ -41,6 +42,8 @@ def page(truth: Path, left_out: Path, experiments: Path) -> str:
         _band_table(runs, left),
         NATURAL,
         _experiment_table(runs, _rows(experiments)),
+        ORDER,
+        _order_lines(runs),
         FITTED,
         _parameter_table(),
         WEAK,
@@ -78,6 +81,15 @@ predicted to be?
 
 | experiment | what | measured | predicted | error |
 |---|---|---|---|---|"""
+
+ORDER = """
+## Order and scaling
+
+Runs of one source, model and chip that differ in exactly one stated setting, with at least three
+values of it, should be ranked as measured (Kendall's tau 0.85 or more); speed per device from the
+smallest to the largest run of one configuration, at one batch or one batch per device, should
+change as measured (logarithm of the ratio within 0.08).
+"""
 
 FITTED = """
 ## What was calibrated on what
@@ -169,6 +181,30 @@ def _experiment_table(runs: Sequence[Prediction], pairs: Iterable[Cells]) -> str
             f"| {pair['experiment']} | {pair['what']} | {measured:.2f} | {predicted:.2f} | "
             f"{100 * error:+.0f}%{mark} |"
         )
+    return "\n".join(lines)
+
+
+def _order_lines(runs: Sequence[Prediction]) -> str:
+    """Groups and pairs, those that are off one by one."""
+    ranked, scaled = orders(runs), scalings(runs)
+    far = [s for s in scaled if abs(s.log_error) > WANTED_LOG]
+    lines = [
+        f"- {o.name} by {o.setting}, {o.rows} runs: tau {o.tau:.2f}"
+        f"{'' if o.tau >= WANTED_TAU else ' **off**'}"
+        for o in ranked
+    ]
+    lines += [
+        "",
+        f"{len(scaled) - len(far)} of {len(scaled)} scaling pairs come out; these do not:",
+        "",
+        "| runs | devices | measured | predicted | log |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {s.name} | {s.few} to {s.many} | {s.measured:.2f} | {s.predicted:.2f} | "
+        f"{s.log_error:+.2f} |"
+        for s in far
+    ]
     return "\n".join(lines)
 
 

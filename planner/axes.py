@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA
 from simkernel import plugins
+from simkernel.candidates import OFFLOAD
 from simkernel.hardware import PRECISIONS, TOPOLOGIES
 
 Level = int | float | str
@@ -142,9 +143,17 @@ def _use_axes() -> tuple[Axis, ...]:
             "which group sits on neighbouring chips, innermost first", names=_placements(),
         ),
         Axis(
+            "sequence_parallel", "", TRAIN, "name", ("on",),
+            "tensor ranks share out the tokens of norms and residuals too", names=("on", "off"),
+        ),
+        Axis(
             "zero_stage", "", TRAIN, "integer", (1,),
             "what replicas share out: 0 nothing, 1 optimiser, 2 + gradients, 3 + weights",
             least=0, most=3,
+        ),
+        Axis(
+            "shard_devices", "", TRAIN, "integer", (0,),
+            "replicas that share out one copy of what zero_stage says; 0: all of them", least=0,
         ),
         Axis(
             "recompute", "", TRAIN, "name", ("none",),
@@ -171,8 +180,7 @@ def _use_axes() -> tuple[Axis, ...]:
             names=("roofline", "measured", "tiled"), ready=("roofline",),
         ),
         Axis(
-            "offload", "", TRAIN, "name", ("none",), "state kept in host memory",
-            names=("none", "optimizer", "activations"), ready=("none",),
+            "offload", "", TRAIN, "name", ("none",), "state kept in host memory", names=OFFLOAD,
         ),
     )  # fmt: skip
 
@@ -228,7 +236,12 @@ SHORT_NAMES: Mapping[str, str] = MappingProxyType(
 
 ALIASES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "schedule": {"1f1b": DEFAULT_SCHEDULE},  # a Python file cannot start with a digit
+        "schedule": {
+            "1f1b": DEFAULT_SCHEDULE,  # a Python file cannot start with a digit
+            "zb_h1": "zero_bubble",
+            "dualpipe": "dual_pipe",
+            "dualpipev": "dual_pipe_v",
+        },
         "placement": {name.replace("ep-", ""): name for name in AXES["placement"].names},
     }
 )

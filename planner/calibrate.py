@@ -122,8 +122,9 @@ def link_rows(
     fitted: Mapping[tuple[str, str], Fit],
     dispatch: Fit,
     moved: Transfers,
+    planes: Mapping[str, Mapping[str, str]],
 ) -> list[Row]:
-    """Every accelerator, tier and operation."""
+    """Every accelerator, tier and operation; `planes` as in rules/exchange_planes.csv."""
     rows: list[Row] = []
     for name in plates:
         for operation in OPERATIONS:
@@ -132,7 +133,8 @@ def link_rows(
             rows.append(head | _chip_cells(name, of_chip, moved, {"wire_frac": "link_scale"}))
         for operation in OPERATIONS:
             head = {"accelerator": name, "tier": "scaleout", "operation": operation}
-            rows.append(head | _scaleout_cells(operation, dispatch))
+            used = planes.get(name, {}) if operation == "all_to_all" else {}
+            rows.append(head | _on_planes(_scaleout_cells(operation, dispatch), used))
     return rows
 
 
@@ -155,7 +157,11 @@ def tables(timings: Sequence[Path], folder: Path = TABLES) -> dict[str, list[Row
         "efficiency_attention.csv": attention_rows(plates, fit_cores(timings, plates), moved),
         "efficiency_stream.csv": stream_rows(plates),
         "links.csv": link_rows(
-            plates, fit_links(timings, plates), fit_dispatch(timings, plates), moved
+            plates,
+            fit_links(timings, plates),
+            fit_dispatch(timings, plates),
+            moved,
+            _by_accelerator(folder / "rules" / "exchange_planes.csv"),
         ),
     }
 
@@ -360,6 +366,23 @@ def _scaleout_cells(operation: str, dispatch: Fit) -> Row:
         "(hwLat NET, ring LL128); aiconfigurator h100_sxm.yaml p2p_latency"
     )
     return cells | _origin(source, "2025-03", "vendor", "single figures, cited")
+
+
+def _on_planes(cells: Row, used: Mapping[str, str]) -> Row:
+    """A curve on as much of a card's rate as the library reaches."""
+    if not used:
+        return cells
+    frac = float(used["used_frac"])
+    cells = cells | {
+        "wire_frac": float(cells["wire_frac"]) * frac,
+        "basis": "transferred:H100-SXM,H200-SXM",
+    }
+    return cells | _origin(used["source"], used["as_of"], "estimate", "single figures, cited")
+
+
+def _by_accelerator(path: Path) -> dict[str, dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["accelerator"]: row for row in csv.DictReader(file)}
 
 
 def _after(cells: Row, name: str, more: Row) -> Row:

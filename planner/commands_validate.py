@@ -10,8 +10,9 @@ from typing import Any
 from costdata import catalog as catalogue
 from planner.bands import regime_of_model
 from planner.protocols import predict
+from planner.truth_orders import Scored
 from planner.truth_rows import chosen, read_truth
-from planner.truth_scores import Scored, scores
+from planner.truth_scores import scores
 from planner.validate import Validation
 from simkernel.errors import BadStudy
 
@@ -72,6 +73,7 @@ def validate_text(document: Mapping[str, Any]) -> str:
         for group, values in found["groups"].items():
             lines.append(f"by {group}")
             lines += [_line(f"  {value}", _cells(part)) for value, part in values.items()]
+        lines += _order_lines(found)
     if document["unsupported"]:
         lines += ["", "not predicted"]
         lines += [f"  {item['case_id']}: {item['why']}" for item in document["unsupported"]]
@@ -79,6 +81,28 @@ def validate_text(document: Mapping[str, Any]) -> str:
         lines += ["", "ran, but memory is predicted to be too small"]
         lines += [f"  {case}" for case in document["infeasible"]]
     return "\n".join(lines)
+
+
+def _order_lines(found: Mapping[str, Any]) -> list[str]:
+    """How runs that differ in one setting are ranked, and how speed scales with devices."""
+    ranked, scaled = found["factorial"], found["scaling"]
+    lines = []
+    if ranked["groups"]:
+        lines.append(
+            f"{ranked['groups']} factorial groups, tau at least {ranked['tau_least']:.2f}"
+        )
+        lines += [
+            f"  {o['group']} by {o['setting']}, {o['n']} rows: tau {o['tau']:.2f}"
+            for o in ranked["below"]
+        ]
+    if scaled["pairs"]:
+        most = scaled["log_error_most"]
+        lines.append(f"{scaled['pairs']} scaling pairs, off by {most:.3f} in log at most")
+        lines += [
+            f"  {s['group']} {s['few']} to {s['many']}: {s['log_error']:+.3f}"
+            for s in scaled["beyond"]
+        ]
+    return lines
 
 
 HEAD = ("n", "mape", "median", "p90", "bias", "in 80%", "in 90%", "tau")

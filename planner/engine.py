@@ -20,9 +20,11 @@ from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
 from planner.null_objectives import refuse_compared
 from planner.purchase import Shelf, shelf_of
-from planner.rules import ChipSizes, model_counts
+from planner.rule import ChipSizes
+from planner.rules import model_counts
 from planner.space import Space, make_space
 from planner.study import Names, Study
+from planner.study_parts import PowerLaw, TrainWorkload
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
 from simkernel.hardware import PRECISIONS, Chips
@@ -40,7 +42,6 @@ class Engine:
     study, catalog, model, job : as read
     space : all candidates, over the chips that can be evaluated
     missing : chips left out because a fact is missing, with the fact
-    reserve : memory that no tensor of a plan owns
     """
 
     study: Study
@@ -49,7 +50,6 @@ class Engine:
     job: TrainingJob
     space: Space
     missing: Mapping[str, str]
-    reserve: Reserve
 
     @cached_property
     def flop_per_token(self) -> float:
@@ -73,6 +73,10 @@ class Engine:
     def job_on(self, name: str) -> TrainingJob:
         """The run on one chip: with the software stack of the study's profile."""
         return self._jobs[name]
+
+    def reserve(self, name: str) -> Reserve:
+        """Memory of one chip that no tensor of a plan owns."""
+        return self._reserves[name]
 
     def shelf(self, name: str) -> Shelf:
         """What is sold around one chip."""
@@ -106,9 +110,14 @@ class Engine:
             name: replace(
                 self.job,
                 stack=replace(stack, is_attention_fused=is_fused and stack.is_attention_fused),
+                keeping=self.catalog.keeping(self.profile, name),
             )
             for name, stack in stacks.items()
         }
+
+    @cached_property
+    def _reserves(self) -> dict[str, Reserve]:
+        return {name: self.catalog.reserve(name) for name in self.space.chips}
 
     @cached_property
     def _shelves(self) -> dict[str, Shelf]:
@@ -159,6 +168,8 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         tokens_per_sequence=work.tokens_per_sequence,
         max_global_batch_tokens=work.max_global_batch_tokens,
         has_draft_layers=work.mtp,
+        expert_imbalance=_imbalance(work, catalog),
+        expert_skew=_skew(work),
     )
     return Engine(
         study=study,
@@ -167,10 +178,20 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         job=job,
         space=make_space(chosen, model_counts(model, work), sizes),
         missing=MappingProxyType(missing),
-        reserve=Reserve(
-            catalog.planning("framework_bytes"), catalog.planning("fragmentation_frac")
-        ),
     )
+
+
+def _imbalance(work: TrainWorkload, catalog: Catalog) -> float:
+    """Load of the busiest expert rank over evenly random routing's."""
+    given = work.expert_imbalance
+    if given is None:
+        return catalog.planning("expert_imbalance")
+    return given if isinstance(given, float) else 1.0
+
+
+def _skew(work: TrainWorkload) -> float:
+    given = work.expert_imbalance
+    return given.power_law if isinstance(given, PowerLaw) else 0.0
 
 
 def catalogue_names(catalog: Catalog | None = None) -> Names:
@@ -242,7 +263,9 @@ def _sizes(
             continue
         peaks = catalog.chips([name]).peak_flop_per_s[0]
         known = tuple(p for p, peak in zip(PRECISIONS, peaks, strict=True) if np.isfinite(peak))
-        sizes[name] = ChipSizes(facts.domain_options, facts.devices_per_host, known)
+        chip = catalog.chips([name])
+        has_host = bool(np.isfinite(chip.host_link_bytes_per_s * chip.host_memory_bytes)[0])
+        sizes[name] = ChipSizes(facts.domain_options, facts.devices_per_host, known, has_host)
     return sizes, missing
 
 

@@ -19,7 +19,7 @@ from planner.metrics import find_metric, is_at_least
 from planner.purchase import Rows, bill_of, rest_watts
 from planner.study import Study
 from simkernel import plugins, reliability
-from simkernel.candidates import RECOMPUTE, TrainingPlans
+from simkernel.candidates import OFFLOAD, RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import PRECISIONS, TOPOLOGIES, Chips
 from simkernel.ledger import Ledger
@@ -31,7 +31,13 @@ from simkernel.train import Step, training_step
 SECONDS_PER_DAY = 86400.0
 SECONDS_PER_HOUR = 3600.0
 COMPUTE_TERMS = ("gemm", "attention", "embedding_and_head", "recompute")
-WAITING_TERMS = ("bubble", "pipeline_send", "data_parallel", "data_parallel_per_micro_batch")
+WAITING_TERMS = (
+    "bubble",
+    "pipeline_send",
+    "data_parallel",
+    "data_parallel_per_micro_batch",
+    "offload",
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,8 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     """
     plans = training_plans(engine, columns)
     chip = chip_of(engine, columns, accelerator)
-    step = training_step(engine.job_on(accelerator), engine.model, chip, plans, engine.reserve)
+    job, reserve = engine.job_on(accelerator), engine.reserve(accelerator)
+    step = training_step(job, engine.model, chip, plans, reserve)
     step, watts = _capped(chip, plans, step)
     if not is_step_given(engine.study):
         return _gathered(engine, chip, plans, step, watts, accelerator)
@@ -123,6 +130,8 @@ def training_plans(engine: Engine, columns: Mapping[str, Any]) -> TrainingPlans:
     collectives = plugins.names("collectives")
     coded: dict[str, tuple[str, Callable[[str], int]]] = {
         "recompute_code": ("recompute", RECOMPUTE.index),
+        "sequence_parallel": ("sequence_parallel", ("off", "on").index),
+        "offload_code": ("offload", OFFLOAD.index),
         "schedule_code": ("schedule", lambda name: plugins.code("schedules", name)),
         "precision_code": ("precision", PRECISIONS.index),
         "placement_code": ("placement", order_code),
@@ -288,7 +297,8 @@ def _gathered(
     }
     return Evaluated(
         metrics=metrics,
-        limits=_limits(engine, chip, plans, metrics, accelerator),
+        limits=_limits(engine, chip, plans, metrics, accelerator)
+        | _host_limits(engine, chip, step),
         ledgers={"step_s": step.time, "resident_bytes": step.resident, "it_w": it_mean},
         traffic={
             "inside_bytes_per_step": step.inside_bytes,
@@ -360,6 +370,14 @@ def _goodput(engine: Engine, devices: Codes) -> Floats:
     interval_s = reliability.available_interval_s(job_mtbf_s, checkpoint_s, recovery_s)
     lost = reliability.lost_frac(job_mtbf_s, interval_s, checkpoint_s, recovery_s)
     return np.asarray(reliability.goodput_frac(lost))
+
+
+def _host_limits(engine: Engine, chip: Chips, step: Step) -> dict[str, Limit]:
+    """Memory of the host, 0 where it is not known; no limit in a study that asks nothing of it."""
+    if engine.space.levels["offload"] == (OFFLOAD[0],):
+        return {}
+    there = np.nan_to_num(chip.host_memory_bytes) + 0.0 * step.host_bytes
+    return {"host_memory": Limit(step.host_bytes, there, "B")}
 
 
 def _limits(

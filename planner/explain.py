@@ -17,7 +17,7 @@ import numpy as np
 from costdata.catalog import Catalog
 from costdata.nulls import Nulls, reasons_of_row
 from costdata.tco import HOURS_PER_YEAR
-from planner.axes import DEFAULT_SCHEDULE
+from planner.axes import DEFAULT_SCHEDULE, Level
 from planner.costing import Costed, cost_plans, is_costed
 from planner.costing_terms import terms_of
 from planner.engine import Engine
@@ -28,6 +28,7 @@ from planner.rules import bill_rules, train_rules
 from planner.search.sweep import named_rows
 from planner.space import Ints, keys_of, values_of
 from planner.study import Study
+from simkernel import plugins
 from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger
 from simkernel.models import active_parameters, parameters
@@ -167,20 +168,20 @@ def _changes(engine: Engine, row: Ints) -> Iterator[tuple[str, Ints]]:
 
 
 def _follow_schedule(engine: Engine, axis: str, changed: Ints) -> None:
-    """One stage or one chunk means the plain schedule, the plain schedule one chunk."""
+    """A schedule without chunks means one chunk, one stage or one chunk the plain schedule."""
     space = engine.space
     names = ("schedule", "virtual_stages", "pipeline_parallel")
-    schedule, chunks, stages = (space.axes.index(name) for name in names)
-    plain_schedule = (DEFAULT_SCHEDULE, 1)
-    is_plain = {
-        "schedule": space.levels["schedule"][changed[schedule]] == DEFAULT_SCHEDULE,
-        "virtual_stages": space.levels["virtual_stages"][changed[chunks]] == 1,
-        "pipeline_parallel": space.levels["pipeline_parallel"][changed[stages]] == 1,
-    }
-    if is_plain.get(axis):
-        for at, name, value in zip((schedule, chunks), names, plain_schedule, strict=False):
-            if value in space.levels[name]:
-                changed[at] = space.levels[name].index(value)
+    at = {name: space.axes.index(name) for name in names}
+    level = {name: space.levels[name][changed[i]] for name, i in at.items()}
+    is_whole = not plugins.find("schedules", str(level["schedule"])).IS_CHUNKED
+    wanted: dict[str, Level] = {}
+    if axis in ("virtual_stages", "pipeline_parallel") and level[axis] == 1:
+        wanted = {"schedule": DEFAULT_SCHEDULE, "virtual_stages": 1}
+    elif axis == "schedule" and is_whole:
+        wanted = {"virtual_stages": 1}
+    for name, value in wanted.items():
+        if value in space.levels[name]:
+            changed[at[name]] = space.levels[name].index(value)
 
 
 def nearest_change(engine: Engine, key: int) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from planner.axes import DERIVED
-from planner.rules import Context, bill_rules
+from planner.rule import Context
+from planner.rules import bill_rules
 from planner.space import Ints, Keys, Space, rules_in_order
 from simkernel.errors import UnknownName
 

@@ -52,25 +52,46 @@ CORE_WEIGHT, OTHER_WEIGHT = 1.0, 0.25
 STEPS, LARGEST_STEP_LOG, NUDGE_LOG = 6, 0.5, 0.02
 
 KINDS: Mapping[str, Mapping[str, bool]] = {
-    UNFUSED: {"is_attention_fused": False, "overlaps_data": False, "overlaps_tensor": False},
-    COMPILED: {"is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": False},
-    VENDOR: {"is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": True},
-    XLA: {"is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": True},
-}
-"""What each kind of stack fuses and overlaps: Megatron-LM of 2020-22 nothing; compiled PyTorch and
-its kin flash attention and data-parallel traffic; vendor containers (Transformer Engine's
-user buffers) and XLA (collective matmul) the tensor-parallel traffic as well."""
+    UNFUSED: {
+        "is_attention_fused": False, "overlaps_data": False, "overlaps_tensor": False,
+        "sends_once": False,
+    },
+    COMPILED: {
+        "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": False,
+        "sends_once": False,
+    },
+    VENDOR: {
+        "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": True,
+        "sends_once": True,
+    },
+    XLA: {
+        "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": True,
+        "sends_once": False,
+    },
+}  # fmt: skip
+"""What each kind of stack does. Megatron-LM of 2020-22 fuses and overlaps nothing; compiled
+PyTorch and its kin have flash attention and run data-parallel traffic beside the passes; vendor
+containers (Transformer Engine's user buffers) and XLA (collective matmul) the tensor-parallel
+traffic as well. The vendor's performance recipes dispatch with DeepEP or Hybrid-EP and reduce
+gradients in 16 bits (NVIDIA-NeMo/Megatron-Bridge v0.2.0 to v0.6.0, moe_flex_dispatcher_backend,
+grad_reduce_in_fp32)."""
 
 NEWEST_RELEASE = 26 + 7 / 12
 """Of the vendor's releases among the runs, in years after 2000; the shipped row is for it."""
 
-SHARED = (
-    "contention_frac", "grouped_frac", "bias_passes", "inside_exchange_frac",
-)  # fmt: skip
+SHARED = ("contention_frac", "grouped_frac", "bias_passes", "stream_passes", "permute_passes")
 """Columns with one value for all fused stacks."""
 
-RATIOS = ("attention_frac", "stream_passes", "permute_passes", "outside_exchange_frac")
-"""Columns with a value for all fused stacks and a ratio to it for each kind."""
+ONE_GRAPH_FROM = 2026.58
+"""The vendor's release whose recipes for experts run the exchange beside another micro-batch, the
+step as one graph and the activation inside the grouped products: 26.08 (NVIDIA-NeMo/
+Megatron-Bridge v0.6.0, src/megatron/bridge/perf_recipes: overlap_moe_expert_parallel_comm,
+cuda_graph_impl full_iteration, use_transformer_engine_op_fuser); in v0.5.0 some of them."""
+
+NARROW_ATTENTION_FRAC = 1.18
+"""Attention in 8 bits over 16 bits on B200, 4 sequences of 4,096 tokens: 1.243 over 1.057 ms
+(tests/truth/microbench.csv, attn_prefill). The recipes of ONE_GRAPH_FROM that take MXFP8 set
+fp8_dot_product_attention, but for DeepSeek-V3 on GB200."""
 
 DENSE_HOST_S, MOE_HOST_S = 0.0005, 0.004
 """Launches of fused stacks that no run among the published ones comes near: planning estimates."""
@@ -129,19 +150,21 @@ def profile_cells(values: Values, kind: str) -> dict[str, Column]:
     """A kind's row of profiles.csv, names and sources aside."""
     cells: dict[str, Column] = dict(KINDS[kind])
     cells |= {"lagging_attention_frac": values("lagging_attention_frac", kind)}
-    cells |= {"straggler_frac": values("straggler_frac", "all")}
+    cells |= {"straggler_frac": values("straggler_frac", "all"), "exchange_frac": 1.0}
     cells |= {"product_frac": values("product_frac", kind)}
+    cells |= {"narrow_attention_frac": NARROW_ATTENTION_FRAC if kind == VENDOR else 1.0}
     if kind == UNFUSED:
         host_s = values("dense_host_s", kind)
         return cells | {
-            "contention_frac": 0.0, "grouped_frac": 1.0, "permute_passes": 1.0, "bias_passes": 0.0,
-            "inside_exchange_frac": 1.0, "outside_exchange_frac": 1.0,
-            "attention_frac": values("attention_frac", kind), "expert_host_s": 0.0,
+            "contention_frac": 0.0, "grouped_frac": 1.0, "wide_grouped_frac": 1.0,
+            "permute_passes": 1.0, "bias_passes": 0.0, "expert_host_s": 0.0,
+            "attention_frac": values("attention_frac", kind),
             "stream_passes": values("stream_passes", kind),
             "dense_host_s": host_s, "moe_host_s": host_s,
         }  # fmt: skip
     cells |= {name: values(name, "fused") for name in SHARED}
-    cells |= {name: values(name, "fused", kind) for name in RATIOS}
+    cells |= {"attention_frac": values("attention_frac", "fused", kind)}
+    cells |= {"wide_grouped_frac": cells["grouped_frac"] if kind == XLA else 1.0}
     return cells | _launches(values, kind)
 
 
@@ -169,12 +192,14 @@ def stack_of_block(values: Values, block: Block) -> Stack:
     if block.kind == VENDOR:
         years = NEWEST_RELEASE - block.release
         aged = np.exp(values("matures_per_year", block.kind) * years)
-    return joined(
+    stack = joined(
         profile_cells(values, block.kind),
         sustained_cells(values, block.accelerator, block.architecture),
         architecture=block.architecture,
         maturity_frac=aged,
     )
+    tensor, exchange = block.overlaps
+    return replace(stack, overlaps_tensor=tensor, is_one_graph=exchange)
 
 
 @dataclass(frozen=True)
@@ -290,6 +315,7 @@ def _profile_row(values: Values, kind: str) -> Row:
     row |= {name: _rounded(cells[name]) for name in NUMBERS}
     row |= {"matures_per_year": _rounded(years)}
     row |= {"release": f"{2000 + NEWEST_RELEASE:.4f}" if kind == VENDOR else ""}
+    row |= {"one_graph_from": f"{ONE_GRAPH_FROM:.2f}" if kind == VENDOR else ""}
     return row | _origin(SPARSE.get(kind, ""))
 
 

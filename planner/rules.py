@@ -8,82 +8,32 @@ the same plan are called `..._repeats`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from planner.axes import DEFAULT_SCHEDULE, DERIVED, Level
+from planner.axes import DERIVED, Level
+from planner.rule import (
+    BATCH,
+    EXPERT,
+    SPLIT,
+    Columns,
+    Context,
+    Mask,
+    ModelCounts,
+    Rule,
+    expert_ranks,
+    micro_batch_of_all,
+    replicas,
+    split,
+    stage_ranks,
+)
+from planner.schedule_rules import of_schedule, pipeline_filled, schedule_is_first, schedule_rules
 from planner.study_parts import TrainWorkload
 from simkernel.models import LayerKind, Model
-
-Mask = npt.NDArray[np.bool_] | bool
-Columns = Mapping[str, Any]
-"""Axis name to integers, shape (n,) or one number; a name axis holds codes of its levels."""
-
-
-@dataclass(frozen=True)
-class ModelCounts:
-    """What the rules need of a model and its training run.
-
-    `heads` and `kv_heads` go together, one pair per kind of attention; `kv_heads` is 0 where the
-    cache is latent and every rank keeps it whole. `experts` is 0 for a dense model.
-    """
-
-    layers: int
-    heads: tuple[int, ...]
-    kv_heads: tuple[int, ...]
-    mlp_widths: tuple[int, ...]
-    experts: int
-    expert_widths: tuple[int, ...]
-    tokens_per_sequence: int
-
-
-@dataclass(frozen=True)
-class ChipSizes:
-    """What the rules need of a chip.
-
-    `precisions` are the matrix precisions it has; () for all.
-    """
-
-    domain_options: tuple[int, ...]
-    devices_per_host: int
-    precisions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Context:
-    """What is the same for all candidates of one hardware bill."""
-
-    model: ModelCounts
-    chip: ChipSizes
-    levels: Mapping[str, tuple[Level, ...]]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A condition on some axes.
-
-    Parameters
-    ----------
-    name : under which removed candidates are counted
-    axes : what it reads; it is applied as soon as all of these are bound
-    allows : (columns, context) to True where the combination can exist
-    reason : for a person
-    """
-
-    name: str
-    axes: tuple[str, ...]
-    allows: Callable[[Columns, Context], Mask]
-    reason: str
-
-
-SPLIT = ("tensor_parallel", "pipeline_parallel", "context_parallel")
-EXPERT = ("expert_parallel", "expert_tensor_parallel")
-BATCH = ("micro_batch_sequences", "global_batch_sequences")
 
 
 def model_counts(model: Model, work: TrainWorkload) -> ModelCounts:
@@ -131,7 +81,7 @@ def bill_rules() -> tuple[Rule, ...]:
 
 def train_rules() -> tuple[Rule, ...]:
     """Rules on how the devices are used, in the order in which they are told."""
-    return (*_model_rules(), *_rank_rules(), *_schedule_rules(), *_batch_rules(), *_repeats())
+    return (*_model_rules(), *_rank_rules(), *schedule_rules(), *_batch_rules(), *_repeats())
 
 
 def _model_rules() -> tuple[Rule, ...]:
@@ -147,6 +97,12 @@ def _model_rules() -> tuple[Rule, ...]:
             ("tensor_parallel",),
             lambda c, x: _divides_or_copies(c["tensor_parallel"], x.model.kv_heads),
             "key-value heads can neither be shared out nor copied evenly",
+        ),
+        Rule(
+            "experts_need_sequence_parallel",
+            ("tensor_parallel", "sequence_parallel"),
+            _experts_see_a_token_once,
+            "tensor ranks would dispatch the same tokens to the experts several times",
         ),
         Rule(
             "tensor_parallel_does_not_divide_mlp",
@@ -169,7 +125,7 @@ def _model_rules() -> tuple[Rule, ...]:
         Rule(
             "dense_model_has_no_experts",
             EXPERT,
-            lambda c, x: (x.model.experts > 0) | (_expert_ranks(c) == 1),
+            lambda c, x: (x.model.experts > 0) | (expert_ranks(c) == 1),
             "a model without experts has no expert groups",
         ),
         Rule(
@@ -192,7 +148,7 @@ def _rank_rules() -> tuple[Rule, ...]:
         Rule(
             "degrees_do_not_divide_devices",
             ("devices", *SPLIT),
-            lambda c, x: c["devices"] % _split(c) == 0,
+            lambda c, x: c["devices"] % split(c) == 0,
             "tensor x pipeline x context parallel does not divide the devices",
         ),
         Rule(
@@ -204,7 +160,7 @@ def _rank_rules() -> tuple[Rule, ...]:
         Rule(
             "experts_do_not_fit_ranks",
             ("devices", *SPLIT, *EXPERT),
-            lambda c, x: _stage_ranks(c) % _expert_ranks(c) == 0,
+            lambda c, x: stage_ranks(c) % expert_ranks(c) == 0,
             "expert groups do not divide the ranks of a pipeline stage",
         ),
         Rule(
@@ -216,36 +172,20 @@ def _rank_rules() -> tuple[Rule, ...]:
     )
 
 
-def _schedule_rules() -> tuple[Rule, ...]:
-    return (
-        Rule(
-            "virtual_stages_exceed_layers",
-            ("pipeline_parallel", "virtual_stages"),
-            lambda c, x: c["pipeline_parallel"] * c["virtual_stages"] <= x.model.layers,
-            "a virtual stage would hold no layer",
-        ),
-        Rule(
-            "virtual_stages_need_interleaving",
-            ("pipeline_parallel", "schedule", "virtual_stages"),
-            _virtual_stages_fit,
-            "only an interleaved pipeline has virtual stages, and it needs several",
-        ),
-    )
-
-
 def _batch_rules() -> tuple[Rule, ...]:
     return (
         Rule(
             "batch_does_not_divide",
             ("devices", *SPLIT, *BATCH),
-            lambda c, x: c["global_batch_sequences"] % _micro_batch_of_all(c) == 0,
+            lambda c, x: c["global_batch_sequences"] % micro_batch_of_all(c) == 0,
             "replicas x micro-batch does not divide the global batch",
         ),
         Rule(
             "micro_batches_do_not_fill_pipeline",
             ("devices", *SPLIT, "schedule", *BATCH),
-            _interleaving_filled,
-            "an interleaved pipeline needs micro-batches in multiples of its stages",
+            pipeline_filled,
+            "the schedule needs micro-batches in multiples of its stages (interleaved), or an "
+            "even number of at least twice as many (dual pipes)",
         ),
     )
 
@@ -255,7 +195,7 @@ def _repeats() -> tuple[Rule, ...]:
         Rule(
             "schedule_repeats",
             ("pipeline_parallel", "schedule"),
-            _schedule_is_first,
+            schedule_is_first,
             "without a pipeline every schedule is the same",
         ),
         Rule(
@@ -265,11 +205,35 @@ def _repeats() -> tuple[Rule, ...]:
             "the order differs only in groups of one",
         ),
         Rule(
+            "sequence_parallel_repeats",
+            ("tensor_parallel", "sequence_parallel"),
+            lambda c, x: (c["tensor_parallel"] > 1) | (c["sequence_parallel"] == 0),
+            "a single tensor rank has all tokens either way",
+        ),
+        Rule(
             "zero_stage_repeats",
-            ("devices", *SPLIT, "zero_stage"),
+            ("devices", *SPLIT, "schedule", "zero_stage"),
             _zero_is_lowest,
             "a single replica has nobody to share its state with; a pipeline keeps whole weights "
             "and gradients until its step ends, so stages 2 and 3 are stage 1 there",
+        ),
+        Rule(
+            "host_not_known",
+            ("offload",),
+            lambda c, x: (np.array(x.levels["offload"]) == "none")[c["offload"]] | x.chip.has_host,
+            "nobody publishes the memory of this chip's host or the link to it",
+        ),
+        Rule(
+            "shards_do_not_divide_replicas",
+            ("devices", *SPLIT, *EXPERT, "shard_devices"),
+            _shards_divide,
+            "replicas, or copies of the experts, do not split into groups of this size",
+        ),
+        Rule(
+            "shard_devices_repeats",
+            ("devices", *SPLIT, "zero_stage", "shard_devices"),
+            _shards_are_fewest,
+            "all replicas share one copy, or none is shared out",
         ),
         Rule(
             "precision_not_supported",
@@ -283,27 +247,6 @@ def _repeats() -> tuple[Rule, ...]:
 def _is_smallest_useful_domain(c: Columns, x: Context) -> bool:
     smaller = [size for size in x.chip.domain_options if size < c["supernode_devices"]]
     return not smaller or max(smaller) < c["devices"]
-
-
-def _split(c: Columns) -> Any:
-    return c["tensor_parallel"] * c["pipeline_parallel"] * c["context_parallel"]
-
-
-def _stage_ranks(c: Columns) -> Any:
-    """Ranks that hold one pipeline stage: tensor x context x data."""
-    return c["devices"] // c["pipeline_parallel"]
-
-
-def _expert_ranks(c: Columns) -> Any:
-    return c["expert_parallel"] * c["expert_tensor_parallel"]
-
-
-def _replicas(c: Columns) -> Any:
-    return np.maximum(c["devices"] // _split(c), 1)
-
-
-def _micro_batch_of_all(c: Columns) -> Any:
-    return _replicas(c) * c["micro_batch_sequences"]
 
 
 def _divides_all(degree: Any, counts: Sequence[int]) -> Mask:
@@ -330,7 +273,7 @@ def _sequence_divides(c: Columns, x: Context) -> Mask:
 def _data_parallel_listed(c: Columns, x: Context) -> Mask:
     if x.levels["data_parallel"] == (DERIVED,):
         return True
-    return np.asarray(_replicas(c) == c["data_parallel"])
+    return np.asarray(replicas(c) == c["data_parallel"])
 
 
 def _groups_nest(c: Columns, x: Context) -> Mask:
@@ -339,7 +282,7 @@ def _groups_nest(c: Columns, x: Context) -> Mask:
     An expert edge beyond the pipeline's place is counted in ranks of all stages.
     """
     pipeline_stride, edges = _dense_edges(c, x)
-    for edge in (c["expert_tensor_parallel"], _expert_ranks(c)):
+    for edge in (c["expert_tensor_parallel"], expert_ranks(c)):
         edges.append(np.where(edge > pipeline_stride, edge * c["pipeline_parallel"], edge))
     ordered = np.sort(np.broadcast_arrays(*edges), axis=0)
     return np.asarray(np.all(ordered[1:] % ordered[:-1] == 0, axis=0))
@@ -347,7 +290,7 @@ def _groups_nest(c: Columns, x: Context) -> Mask:
 
 def _dense_edges(c: Columns, x: Context) -> tuple[Any, list[Any]]:
     """Rank stride of the pipeline group, and the size of everything inside each dense group."""
-    sizes = (c["tensor_parallel"], c["context_parallel"], _replicas(c), c["pipeline_parallel"])
+    sizes = (c["tensor_parallel"], c["context_parallel"], replicas(c), c["pipeline_parallel"])
     inside = _inside(x.levels["placement"])[c["placement"]]
     one: Any = np.int64(1)
     strides = [
@@ -367,7 +310,7 @@ def _inside(placements: tuple[Level, ...]) -> npt.NDArray[np.bool_]:
 
 def _placement_is_first(c: Columns, x: Context) -> Mask:
     """No earlier level nests the groups larger than one in the same order."""
-    sizes = (c["tensor_parallel"], c["context_parallel"], _replicas(c), c["pipeline_parallel"])
+    sizes = (c["tensor_parallel"], c["context_parallel"], replicas(c), c["pipeline_parallel"])
     present = sum((np.asarray(size) > 1) << bit for bit, size in enumerate(sizes))
     return np.asarray(_first_placements(x.levels["placement"])[c["placement"], present])
 
@@ -384,33 +327,35 @@ def _first_placements(placements: tuple[Level, ...]) -> npt.NDArray[np.bool_]:
     return first
 
 
-def _is_interleaved(c: Columns, x: Context) -> Any:
-    names = x.levels["schedule"]
-    return np.array([name == "interleaved" for name in names])[c["schedule"]]
-
-
-def _virtual_stages_fit(c: Columns, x: Context) -> Mask:
-    several = (c["virtual_stages"] > 1) & (c["pipeline_parallel"] > 1)
-    return np.asarray(np.where(_is_interleaved(c, x), several, c["virtual_stages"] == 1))
-
-
-def _interleaving_filled(c: Columns, x: Context) -> Mask:
-    micro_batches = c["global_batch_sequences"] // _micro_batch_of_all(c)
-    return np.asarray(~_is_interleaved(c, x) | (micro_batches % c["pipeline_parallel"] == 0))
-
-
-def _schedule_is_first(c: Columns, x: Context) -> Mask:
-    names = x.levels["schedule"]
-    plain = [name for name in names if name != "interleaved"]
-    wanted = DEFAULT_SCHEDULE if DEFAULT_SCHEDULE in names else (plain or names)[0]
-    return np.asarray((c["pipeline_parallel"] > 1) | (c["schedule"] == names.index(wanted)))
-
-
 def _zero_is_lowest(c: Columns, x: Context) -> Mask:
     stages = {int(stage) for stage in x.levels["zero_stage"]}
-    shared = _replicas(c) * c["context_parallel"] > 1
+    copies = of_schedule("STAGE_COPIES", c, x)
+    shared = replicas(c) * c["context_parallel"] * copies > 1
     is_one = (c["zero_stage"] >= 2) & (c["pipeline_parallel"] > 1) & (1 in stages)
     return np.asarray((shared & ~is_one) | (c["zero_stage"] == min(stages)))
+
+
+def _experts_see_a_token_once(c: Columns, x: Context) -> Mask:
+    is_on = np.array([name == "on" for name in x.levels["sequence_parallel"]])
+    is_alone = is_on[c["sequence_parallel"]] | (c["tensor_parallel"] == 1)
+    return np.asarray((x.model.experts == 0) | is_alone)
+
+
+def _shards_divide(c: Columns, x: Context) -> Mask:
+    ranks, given = replicas(c) * c["context_parallel"], c["shard_devices"]
+    size = np.where(given > 0, given, ranks)
+    experts = stage_ranks(c) // expert_ranks(c)
+    copies = np.maximum(ranks // size, 1)
+    return np.asarray((ranks % size == 0) & (experts % copies == 0))
+
+
+def _shards_are_fewest(c: Columns, x: Context) -> Mask:
+    """One name for one copy in all, and for nothing shared out: the first level, 0 before all."""
+    levels = [int(level) for level in x.levels["shard_devices"]]
+    ranks, given = replicas(c) * c["context_parallel"], c["shard_devices"]
+    is_again = (given == ranks) & (0 in levels)
+    is_idle = (c["zero_stage"] == 0) & (given != levels[0])
+    return np.asarray(~(is_again | is_idle))
 
 
 def _precision_supported(c: Columns, x: Context) -> Mask:

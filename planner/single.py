@@ -17,7 +17,7 @@ from simkernel.errors import BadStudy
 LADDER = 2
 """Neighbours of a whole number are half and twice of it."""
 
-LEFT_ALONE = ("accelerator", "profile", "compute", "offload", "scaleout_fabric", "data_parallel")
+LEFT_ALONE = ("accelerator", "profile", "compute", "scaleout_fabric", "data_parallel")
 """Axes that are not widened: another chip is another study, the rest has one value."""
 
 
@@ -91,6 +91,8 @@ def _around(axis: Axis, levels: tuple[Level, ...], value: Level) -> tuple[Level,
     more: list[Level] = [value, *levels]
     if axis.name == "zero_stage":
         more += [0, 1, 2, 3]
+    elif axis.name == "shard_devices":
+        more += [0]
     elif axis.name == "supernode_devices" and OFFERED not in levels:
         return (OFFERED,)
     elif axis.values == "integer" and isinstance(value, int) and value >= 1:

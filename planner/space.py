@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.axes import ALL, AXES, CATALOGUE, COUNTS, DERIVED, OFFERED, Level
-from planner.rules import ChipSizes, Context, ModelCounts, Rule, bill_rules, train_rules
+from planner.rule import ChipSizes, Context, ModelCounts, Rule
+from planner.rules import bill_rules, train_rules
 from planner.study import Study
 from simkernel.errors import BadStudy, unknown
 

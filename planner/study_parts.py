@@ -22,6 +22,7 @@ _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 # Nobody pays, or waits for, more than 1e18 of anything; products of larger ones end in infinity.
+Overload = Annotated[float, Field(strict=True, ge=1, le=100, allow_inf_nan=False)]
 Amount = Annotated[float, Field(strict=True, gt=0, le=1e18, allow_inf_nan=False)]
 AtLeastZero = Annotated[float, Field(strict=True, ge=0, le=1e18, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
@@ -50,11 +51,24 @@ class Header:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class PowerLaw:
+    """Loads of experts that fall as a power of their rank among them."""
+
+    power_law: Annotated[
+        float,
+        Field(strict=True, ge=0, le=3, allow_inf_nan=False, description="an exponent, 0 to 3"),
+    ]
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class TrainWorkload:
     """A model to train on some tokens.
 
     `attention` is "flash" (fused, causal half) or "unfused" (full square, as before 2023).
     `mtp` adds the model's multi-token-prediction layers to the work and the memory.
+    `expert_imbalance` is how unevenly tokens fall on experts, beyond evenly random routing:
+    "uniform", a factor on the busiest rank, or { power_law = exponent } of the experts' loads;
+    left out, the catalogue's planning figure.
     """
 
     model: Annotated[
@@ -72,6 +86,10 @@ class TrainWorkload:
     attention: Annotated[
         Literal["flash", "unfused"], Field(description='"flash" or "unfused"')
     ] = "flash"
+    expert_imbalance: Annotated[
+        Literal["uniform"] | Overload | PowerLaw | None,
+        Field(description='"uniform", a number of at least 1, or { power_law = 0.3 }'),
+    ] = None
 
 
 @dataclass(frozen=True, config=_CONFIG)

@@ -2,20 +2,25 @@
 
 The rule, made with scores of earlier versions in sight: the column `stack` where it names the
 unfused stack of 2020-22; a vendor's release where the row names one; XLA on a TPU; the unfused
-stack where the source is of 2022 or earlier; else a compiled stack of its year.
+stack where the source is of 2022 or earlier; else a compiled stack of its year. What a stack
+overlaps is its kind's, and what the notes (async TP) or the recipe (one graph) of a row say.
 """
 
 from __future__ import annotations
 
+import csv
 import re
+from functools import cache
 
 from costdata.profiles import COMPILED, UNFUSED, VENDOR, XLA
+from planner.calibrate import TABLES
 from planner.truth_rows import TruthRow
 
 STATED_UNFUSED = "2020-22 unfused attention"
 LAST_UNFUSED_YEAR = 2022
 """Year of FlashAttention (arXiv 2205.14135); stacks of published runs took it up after it."""
 YEAR = re.compile(r"\b20[12]\d\b")
+ASYNC_TENSOR = re.compile(r"\basync ?tp\b", re.IGNORECASE)
 RELEASE = re.compile(r"(\d\d)\.(\d\d)\b")
 
 
@@ -40,3 +45,37 @@ def is_attention_fused(row: TruthRow) -> bool:
         return not row.text("stack").startswith(STATED_UNFUSED)
     years = [int(year) for year in YEAR.findall(row.text("source"))]
     return not years or max(years) > LAST_UNFUSED_YEAR
+
+
+def overlaps_tensor(row: TruthRow) -> bool:
+    """Whether a row says that tensor traffic was cut up and run beside its products."""
+    return bool(ASYNC_TENSOR.search(row.text("notes")))
+
+
+def is_one_graph(row: TruthRow) -> bool:
+    """Whether the vendor's recipe of a row made its step one graph before all recipes did.
+
+    From `one_graph_from` of profiles.csv on all recipes do; rules/one_graph_recipes.csv lists
+    those of the release before.
+    """
+    return tuple(row.text(name) for name in RECIPE) in _one_graph_recipes()
+
+
+RECIPE = ("software_release", "accelerator", "model", "precision")
+
+
+@cache
+def _one_graph_recipes() -> frozenset[tuple[str, ...]]:
+    with (TABLES / "rules" / "one_graph_recipes.csv").open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        names = ("release", *RECIPE[1:])
+        return frozenset(tuple(row[name] for name in names) for row in rows)
+
+
+def routes_freely(row: TruthRow) -> bool:
+    """Whether a run's router chose its experts as it learnt to: a whole training run.
+
+    Benchmarks force the router to balance (moe_router_force_load_balancing in the recipes of
+    NVIDIA-NeMo/Megatron-Bridge) or route what no one has trained.
+    """
+    return row.text("metric").startswith("gpu_hours")

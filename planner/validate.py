@@ -15,20 +15,23 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.profiles import VENDOR
+from planner.bands import bands
 from planner.truth_models import model_of_row
-from planner.truth_plans import (
-    SELECTIVE,
-    SELECTIVE_MEMORY_FRAC,
-    Decisions,
-    plans_of_row,
-)
+from planner.truth_plans import Decisions, is_as_stated, plans_of_row
 from planner.truth_rows import TruthRow
-from planner.truth_stacks import release_year, stack_kind
-from planner.truth_units import implied_tokens_per_s, is_speed, memory_terms
+from planner.truth_stacks import (
+    is_one_graph,
+    overlaps_tensor,
+    release_year,
+    routes_freely,
+    stack_kind,
+)
+from planner.truth_units import implied_tokens_per_s, is_run, is_speed, memory_terms
 from simkernel.candidates import TrainingPlans, plan_of
 from simkernel.columns import Codes, Floats
 from simkernel.errors import MissingFact, PlanError
 from simkernel.hardware import Chips
+from simkernel.keeping import Keeping
 from simkernel.memory import Reserve
 from simkernel.models import Model
 from simkernel.stack import Stack
@@ -42,7 +45,8 @@ GIB = 2.0**30
 class Case:
     """A row made ready: model, chip, stack and plans in order of preference.
 
-    `kind` names the profile; `release` is the vendor's, in years after 2000, 0 where none is.
+    `kind` names the profile; `release` is the vendor's, in years after 2000, 0 where none is;
+    `imbalance` is the load of the busiest expert rank over evenly random routing's.
     """
 
     row: TruthRow
@@ -52,7 +56,14 @@ class Case:
     kind: str
     release: float
     stack: Stack
+    keeping: Keeping
+    imbalance: float
     plans: Sequence[Decisions]
+
+    @property
+    def overlaps(self) -> tuple[bool, bool]:
+        """Whether tensor traffic runs beside its products, and a step is one graph."""
+        return self.stack.overlaps_tensor, self.stack.is_one_graph
 
     @property
     def job(self) -> TrainingJob:
@@ -62,7 +73,9 @@ class Case:
             tokens_per_sequence=self.row.count("seq_len") or 1,
             max_global_batch_tokens=np.inf,
             has_draft_layers=self.row.text("mtp") == "1",
+            expert_imbalance=self.imbalance,
             stack=self.stack,
+            keeping=self.keeping,
         )
 
 
@@ -114,11 +127,13 @@ def joined(first: Validation[Any], second: Validation[Any]) -> Validation[Any]:
 class Block:
     """Speeds that one call prices: same model, job, chip, kind of stack and release.
 
-    `rows` (n,) are their places among all speeds, `tokens` (n,) of one step.
+    `overlaps` are those of the case, `rows` (n,) their places among all speeds, `tokens` (n,) of
+    one step.
     """
 
     kind: str
     release: float
+    overlaps: tuple[bool, bool]
     accelerator: str
     architecture: str
     job: TrainingJob
@@ -184,7 +199,7 @@ def blocks_of(predictions: Sequence[Prediction], catalog: Catalog) -> tuple[Bloc
     for i, prediction in enumerate(predictions):
         case = prediction.case
         key = (case.model, replace(case.job, stack=Stack()), case.accelerator)
-        groups.setdefault((*key, case.kind, case.release), []).append(i)
+        groups.setdefault((*key, case.kind, case.release, case.overlaps), []).append(i)
     return tuple(
         _block([predictions[i] for i in g], np.array(g), catalog) for g in groups.values()
     )
@@ -196,6 +211,7 @@ def _block(members: Sequence[Prediction], rows: Codes, catalog: Catalog) -> Bloc
     return Block(
         kind=first.kind,
         release=first.release,
+        overlaps=first.overlaps,
         accelerator=first.accelerator,
         architecture=first.architecture,
         job=first.job,
@@ -212,12 +228,11 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
     name = catalog.accelerator_name(row.text("accelerator"))
     if not (is_speed(row) or memory_terms(row)):
         raise MissingFact(f"metric {row.text('metric')} is not one that is predicted")
-    is_unsharded = row.text("sp") == "0" and (row.count("tp") or 1) > 1
-    if memory_terms(row) and is_unsharded and "activation" in row.text("metric"):
-        raise MissingFact("tensor parallelism without sequence parallelism is not modelled")
-    model, facts = model_of_row(row), catalog.accelerator(name)
+    model, facts, chip = model_of_row(row), catalog.accelerator(name), catalog.chips([name])
+    has_host = bool(np.isfinite(chip.host_link_bytes_per_s * chip.host_memory_bytes)[0])
     kind = stack_kind(row, facts.architecture)
     release = release_year(row) if kind == VENDOR else None
+    stack = _stack(row, catalog.stack(kind, name, release_year=release))
     return Case(
         row=row,
         model=model,
@@ -225,8 +240,21 @@ def _case(row: TruthRow, catalog: Catalog) -> Case:
         architecture=facts.architecture,
         kind=kind,
         release=release or 0.0,
-        stack=catalog.stack(kind, name, release_year=release),
-        plans=plans_of_row(row, model, facts.domain_options),
+        stack=stack,
+        keeping=catalog.keeping(kind, name),
+        imbalance=catalog.planning("expert_imbalance") if routes_freely(row) else 1.0,
+        plans=plans_of_row(
+            row, model, facts.domain_options, has_host=has_host, is_one_graph=stack.is_one_graph
+        ),
+    )
+
+
+def _stack(row: TruthRow, stack: Stack) -> Stack:
+    """A kind's stack with what the row itself says of it."""
+    return replace(
+        stack,
+        overlaps_tensor=stack.overlaps_tensor or overlaps_tensor(row),
+        is_one_graph=stack.is_one_graph or is_one_graph(row),
     )
 
 
@@ -239,29 +267,37 @@ def _alike(cases: Mapping[int, Case]) -> dict[Any, list[int]]:
 
 
 def _predicted(cases: Mapping[int, Case], catalog: Catalog) -> dict[int, Prediction]:
-    """All plans of all cases in one block; of each case the first plan that fits, else the last.
+    """All plans of all cases in one block; of each case the first that fits, else the last.
 
-    A case without a plan that fits is still predicted, and told to be infeasible. A stated
-    selective recompute is taken at its word up to SELECTIVE_MEMORY_FRAC of the memory.
+    A plan as stated is taken at its word if it fits at the low end of the band on memory. A case
+    without a plan that fits is still predicted, and told to be infeasible if it is a run.
     """
     first = next(iter(cases.values()))
     owners = np.array([i for i, case in cases.items() for _ in case.plans])
     plans = _joined([plan for case in cases.values() for plan in case.plans])
     chips = _chips([cases[i] for i in owners], catalog)
-    reserve = Reserve(catalog.planning("framework_bytes"), catalog.planning("fragmentation_frac"))
+    reserve = _reserve([cases[i] for i in owners], catalog)
     with np.errstate(invalid="ignore"):  # NaN of a precision the chip lacks: told as unsupported
         step = training_step(first.job, first.model, chips, plans, reserve)
     resident_bytes = np.asarray(step.resident.total)
-    fits = resident_bytes <= chips.memory_bytes
+    has_host = step.host_bytes <= np.nan_to_num(chips.host_memory_bytes)
+    fits = has_host & (resident_bytes <= chips.memory_bytes)
+    might_fit = has_host & (resident_bytes * _memory_low_frac() <= chips.memory_bytes)
     out = {}
     for i, case in cases.items():
         mine = np.flatnonzero(owners == i)
-        most = SELECTIVE_MEMORY_FRAC if case.row.text("recompute") == SELECTIVE else 1.0
-        fitting = mine[resident_bytes[mine] <= most * chips.memory_bytes[mine]]
+        fitting = mine[fits[mine]] if is_run(case.row) else mine
         at = int(fitting[0] if len(fitting) else mine[-1])
+        stated = np.array([is_as_stated(case.row, plan) for plan in case.plans])
+        at = int(min([at, *mine[stated & might_fit[mine]]]))
         plan = case.plans[at - int(mine[0])]
-        out[i] = _prediction(case, chips, step, at, plan, is_infeasible=not fits[at])
+        out[i] = _prediction(case, chips, step, at, plan, is_infeasible=not len(fitting))
     return out
+
+
+def _memory_low_frac() -> float:
+    """The low end of the band on memory, over its middle."""
+    return bands()["resident_bytes"][0]
 
 
 def _prediction(
@@ -287,6 +323,16 @@ def _joined(decisions: Sequence[Decisions]) -> TrainingPlans:
     tables = [plan_of(**each) for each in decisions]
     names = [f.name for f in fields(TrainingPlans)]
     return TrainingPlans(**{n: np.concatenate([getattr(t, n) for t in tables]) for n in names})
+
+
+def _reserve(cases: Sequence[Case], catalog: Catalog) -> Reserve:
+    """Memory no tensor owns, one row per plan."""
+    by_name = {name: catalog.reserve(name) for name in {case.accelerator for case in cases}}
+    found = [by_name[case.accelerator] for case in cases]
+    return Reserve(
+        np.array([each.framework_bytes for each in found]),
+        np.array([each.fragmentation_frac for each in found]),
+    )
 
 
 def _chips(cases: Sequence[Case], catalog: Catalog) -> Chips:

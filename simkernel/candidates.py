@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from simkernel import plugins
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import Columns
 from simkernel.placement import Degrees
@@ -13,13 +15,23 @@ from simkernel.placement import Degrees
 RECOMPUTE = ("none", "selective", "full")
 """Activation recomputation; a recompute axis stores the index."""
 
+PLAIN_SCHEDULE = "one_forward_one_backward"
+"""The schedule of a plan that names none."""
+
+OFFLOAD = ("none", "optimizer", "half_activations", "activations")
+"""State kept in host memory; an offload axis stores the index."""
+
+ACTIVATIONS_OFFLOADED_FRAC = np.array((0.0, 0.0, 0.5, 1.0))
+
 
 @dataclass(frozen=True)
 class TrainingPlans(Columns):
     """Candidates of a training study; every field (n,). Codes index the tuples they name.
 
-    `supernode_devices` is the scale-up domain; `schedule_code` and `collective_code` index
-    `plugins.names`, a collective code one past the last means the best of all.
+    `supernode_devices` is the scale-up domain; `sequence_parallel` is 1 where norms and residuals
+    are cut over the tensor group, 0 where every rank of it works on all tokens; `schedule_code`
+    and `collective_code` index `plugins.names`, a collective code one past the last means the best
+    of all.
     """
 
     devices: Codes
@@ -30,11 +42,14 @@ class TrainingPlans(Columns):
     context_parallel: Codes
     expert_parallel: Codes
     expert_tensor_parallel: Codes
+    sequence_parallel: Codes
     virtual_stages: Codes
     micro_batch_sequences: Codes
     global_batch_sequences: Codes
     zero_stage: Codes
+    shard_devices: Codes
     recompute_code: Codes
+    offload_code: Codes
     schedule_code: Codes
     precision_code: Codes
     placement_code: Codes
@@ -52,6 +67,52 @@ class TrainingPlans(Columns):
         """Micro-batches of one replica in one step."""
         return self.global_batch_sequences // (self.data_parallel * self.micro_batch_sequences)
 
+    @cached_property
+    def stages_held(self) -> Codes:
+        """Stages that one device serves: 1, or 2 from either end of the pipeline."""
+        return plugins.constants("schedules", "STAGES_HELD", self.schedule_code)
+
+    @cached_property
+    def stage_copies(self) -> Codes:
+        """Devices along a pipeline that serve the same stage."""
+        return plugins.constants("schedules", "STAGE_COPIES", self.schedule_code)
+
+    @cached_property
+    def has_folds(self) -> bool:
+        """In some plan a device serves two stages."""
+        return bool(np.any(self.stages_held > 1))
+
+    @cached_property
+    def runs_pairs(self) -> Masks:
+        """Forward and backward passes run beside each other."""
+        return plugins.constants("schedules", "RUNS_PAIRS", self.schedule_code)
+
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Some plan runs pairs."""
+        return bool(np.any(self.runs_pairs))
+
+    @property
+    def frees_in_pairs(self) -> Masks:
+        """Pairs keep a layer of one micro-batch as they free one of another."""
+        return plugins.constants("schedules", "FREES_IN_PAIRS", self.schedule_code)
+
+    @property
+    def model_stages(self) -> Codes:
+        """Stages that the model is cut into, virtual ones apart."""
+        if not self.has_folds:
+            return self.pipeline_parallel
+        return self.pipeline_parallel * self.stages_held // self.stage_copies
+
+    @property
+    def state_copies(self) -> Codes:
+        """Whole copies of what ZeRO shares out; 1 where all data-parallel ranks share it.
+
+        `shard_devices` ranks share one copy, 0 stands for all of them.
+        """
+        ranks = self.data_parallel * self.context_parallel
+        return np.where(self.shard_devices > 0, ranks // np.maximum(self.shard_devices, 1), 1)
+
     @property
     def is_gradient_cut(self) -> Masks:
         """Gradients are reduced and sharded after every micro-batch: ZeRO-2 and 3 in one stage.
@@ -68,6 +129,16 @@ class TrainingPlans(Columns):
         (reshard_after_forward off with pipeline parallelism).
         """
         return (self.zero_stage >= 3) & (self.pipeline_parallel == 1)
+
+    @property
+    def offloaded_activation_frac(self) -> Floats:
+        """Share of the layers whose activations wait in host memory."""
+        return ACTIVATIONS_OFFLOADED_FRAC[self.offload_code]
+
+    @property
+    def is_optimiser_on_host(self) -> Masks:
+        """Optimiser state lives in host memory, where the host updates it."""
+        return self.offload_code == OFFLOAD.index("optimizer")
 
     @property
     def degrees(self) -> Degrees:
@@ -88,8 +159,10 @@ def plan_of(**decisions: float) -> TrainingPlans:
         "oversubscription": 1.0,
         "power_cap_frac": 1.0,
         "zero_stage": 1,
+        "shard_devices": 0,
         "recompute_code": 0,
-        "schedule_code": 0,
+        "offload_code": 0,
+        "schedule_code": plugins.code("schedules", PLAIN_SCHEDULE),
         "precision_code": 0,
         "placement_code": 0,
         "collective_code": 0,

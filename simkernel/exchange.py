@@ -39,33 +39,79 @@ def collective(
 
 
 def boundary_send(share: Share, model: Model) -> Pass:
-    """Activations of one micro-batch from a stage to the next."""
-    payload = share.own_tokens * model.hidden * WIDE_BYTES
-    return collective(share, "send", share.placement.pipeline, payload)
+    """Activations of one micro-batch from a stage to the next; see `_sent_whole`."""
+    payload = share.cut_tokens * model.hidden * WIDE_BYTES
+    sent_part = collective(share, "send", share.placement.pipeline, payload)
+    return sent_part + _sent_whole(share, model)
 
 
-def all_sends(share: Share, model: Model, chunks: Codes) -> Pass:
+def all_sends(share: Share, model: Model, chunks: Codes, turns: Codes) -> Pass:
     """Every send of one micro-batch, activations forward and gradients back, stage average.
 
     A walk through the stages is made once per chunk; it leaves each domain but the last, and the
-    next walk starts in the first one again.
+    next walk starts in the first one again, or turns where it is: `turns` times nothing is sent.
     """
-    group, payload = share.placement.pipeline, share.own_tokens * model.hidden * WIDE_BYTES
-    far = np.where(group.domains > 1, chunks * group.domains - 1, 0)
-    near = chunks * group.size - 1 - far
-    apart = Group(group.size, np.ones_like(group.size))
-    beside = collective(share, "send", Group(group.size, group.size), payload)
-    across = collective(share, "send", apart, payload)
-    return beside.times(2.0 * near / group.size) + across.times(2.0 * far / group.size)
+    group, payload = share.placement.pipeline, share.cut_tokens * model.hidden * WIDE_BYTES
+    far = np.where(group.domains > 1, chunks * group.domains - 1 - turns, 0)
+    near = chunks * group.size - 1 - turns - far
+    parts = _sends(share, payload, 2.0 * near / group.size, 2.0 * far / group.size)
+    return parts + _sent_whole(share, model).times(2.0 * (near + far) / group.size)
+
+
+def _sent_whole(share: Share, model: Model) -> Pass:
+    """What makes a sent activation whole again: every tensor rank sends its part, all gather.
+
+    Under sequence parallelism a part is all that a rank works on (Narayanan et al. 2021, 4.1).
+    """
+    if np.all(share.is_sequence_cut):
+        return Pass()
+    payload = share.tokens * model.hidden * WIDE_BYTES
+    gather = collective(share, "all_gather", share.placement.tensor, payload)
+    return gather.times(~share.is_sequence_cut * 1.0)
+
+
+def mirrored(share: Share, copies: Codes, held_bytes: Column) -> Pass:
+    """Half of a device's shard sent to the device that holds the same stages.
+
+    Devices that serve a stage from either end of the pipeline share its optimiser state: each
+    sends the gradients of one half and gets its weights back. The two lie in one domain where
+    the pipeline has one, or the middle one of an odd number.
+
+    Parameters
+    ----------
+    copies : (n,) devices along the pipeline that hold the same stage, 1 or 2
+    held_bytes : (n,) shard of one device over its own replicas [bytes]
+    """
+    domains, is_held_twice = share.placement.pipeline.domains, (copies > 1) * 1.0
+    near_frac = np.where(domains % 2 == 1, 1.0 / domains, 0.0)
+    return _sends(
+        share, held_bytes / 2.0, near_frac * is_held_twice, (1.0 - near_frac) * is_held_twice
+    )
+
+
+def _sends(share: Share, payload_bytes: Column, near: Column, far: Column) -> Pass:
+    """Messages along the pipeline: so many inside a domain, so many to another."""
+    size = share.placement.pipeline.size
+    beside = collective(share, "send", Group(size, size), payload_bytes)
+    across = collective(share, "send", Group(size, np.ones_like(size)), payload_bytes)
+    return beside.times(near) + across.times(far)
 
 
 def tensor_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
-    """All-gather before and reduce-scatter after each sub-block (Korthikanti et al. 2022, 4.2)."""
+    """All-gather before and reduce-scatter after each sub-block (Korthikanti et al. 2022, 4.2).
+
+    Without sequence parallelism one all-reduce after it (Shoeybi et al. 2019, section 3).
+    """
     payload = share.tokens * model.hidden * WIDE_BYTES
     group = share.placement.tensor
     gather = collective(share, "all_gather", group, payload)
     scatter = collective(share, "reduce_scatter", group, payload)
-    return _in_pieces(share, gather + scatter).times(float(_gathers(kind)))
+    moved = _in_pieces(share, gather + scatter)
+    if not np.all(share.is_sequence_cut):
+        is_cut = share.is_sequence_cut * 1.0
+        whole = collective(share, "all_reduce", group, payload)
+        moved = moved.times(is_cut) + whole.times(1.0 - is_cut)
+    return moved.times(float(_gathers(kind)))
 
 
 def _in_pieces(share: Share, moved: Pass) -> Pass:
@@ -76,7 +122,8 @@ def _in_pieces(share: Share, moved: Pass) -> Pass:
 
     References
     ----------
-    Wang et al., Overlap Communication with Dependent Computation, ASPLOS 2023, section 3.
+    Wang et al., Overlap Communication with Dependent Computation via Decomposition in Large Deep
+    Learning Models, ASPLOS 2023, pages 93-106.
     """
     if not share.stack.overlaps_tensor:
         return moved
@@ -87,7 +134,10 @@ def _in_pieces(share: Share, moved: Pass) -> Pass:
 
 
 def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
-    """As forward, plus the input gathered once more beside the gradient products."""
+    """As forward, plus the input gathered once more beside the gradient products.
+
+    Without sequence parallelism every rank has kept it whole.
+    """
     payload = share.tokens * model.hidden * WIDE_BYTES
     again = collective(share, "all_gather", share.placement.tensor, payload)
     hidden = Pass(
@@ -96,7 +146,8 @@ def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
         inside_bytes=again.inside_bytes,
         outside_bytes=again.outside_bytes,
     )
-    return tensor_traffic(share, model, kind) + hidden.times(float(_gathers(kind)))
+    again_count = share.is_sequence_cut * float(_gathers(kind))
+    return tensor_traffic(share, model, kind) + hidden.times(again_count)
 
 
 def context_traffic(share: Share, core: Core, factor: float) -> Pass:
@@ -120,13 +171,14 @@ def expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     Expert tensor ranks gather what was dispatched and scatter what is combined.
     """
     group, busiest = share.placement.expert, imbalance(share, kind)
-    copies = share.own_tokens * kind.top_k * model.hidden * busiest
+    copies = share.cut_tokens * kind.top_k * model.hidden * busiest
+    sent_frac = _sent_frac(share, kind)
     domains = group.domains.astype(float)
-    remote = distinct_domains(domains, kind) / kind.top_k * np.where(domains > 1, 1.0, 0.0)
+    remote = distinct_domains(domains, kind) / kind.top_k / sent_frac
     remote_frac = np.minimum(np.where(domains > 1, remote, 1.0), 1.0)
     both = Pass()
     for width in (share.input_bytes, WIDE_BYTES):
-        once = collective(share, "all_to_all", group, copies * width, remote_frac)
+        once = collective(share, "all_to_all", group, copies * sent_frac * width, remote_frac)
         both = both + _as_slow_as_stack(share, once)
     spread = share.placement.expert_tensor
     inner = copies * share.expert_tensor * WIDE_BYTES
@@ -134,12 +186,30 @@ def expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:
     return both + gather + collective(share, "reduce_scatter", spread, inner)
 
 
+def _sent_frac(share: Share, kind: LayerKind) -> Column:
+    """Share of a token's copies that are sent, where a device takes one for all its experts.
+
+    DeepEP and its kin send a token to a device once and add up its experts' results there before
+    they send them back; NCCL's all-to-all moves one copy per expert.
+
+    References
+    ----------
+    deepseek-ai/DeepEP, csrc/kernels (is_token_in_rank); how many devices: as for domains.
+    """
+    if not share.stack.sends_once:
+        return 1.0
+    return np.minimum(distinct_domains(share.expert * 1.0, kind) / kind.top_k, 1.0)
+
+
 def _as_slow_as_stack(share: Share, moved: Pass) -> Pass:
-    """An exchange between experts, each tier as slow as the stack makes it."""
-    inside = moved.inside_s * share.stack.inside_exchange_frac
-    outside = moved.outside_s * share.stack.outside_exchange_frac
-    latency = moved.floor_s - np.maximum(moved.inside_s, moved.outside_s)
-    return replace(moved, floor_s=np.maximum(inside, outside) + latency)
+    """An exchange between experts, as slow as the stack makes it."""
+    frac = share.stack.exchange_frac
+    return replace(
+        moved,
+        inside_s=moved.inside_s * frac,
+        outside_s=moved.outside_s * frac,
+        floor_s=moved.floor_s * frac,
+    )
 
 
 def distinct_domains(domains: Column, kind: LayerKind) -> Column:

@@ -121,7 +121,7 @@ class Chips(Columns):
     `memory_bytes` is what the driver reports. `peak_flop_per_s` (n, len(PRECISIONS)) is dense,
     NaN where unsupported. `scaleup_bytes_per_s` is per device and direction to all peers
     together, `scaleup_peer_bytes_per_s` per direct link; `scaleout_bytes_per_s` per device and
-    direction. Host watts in `power` are shares of one device.
+    direction. Host memory, and host watts in `power`, are shares of one device.
     """
 
     name: npt.NDArray[np.str_]
@@ -133,6 +133,8 @@ class Chips(Columns):
     scaleup_topology_code: Codes
     scaleout_bytes_per_s: Floats
     host_link_bytes_per_s: Floats
+    host_memory_bytes: Floats
+    host_memory_bytes_per_s: Floats
     devices_per_host: Codes
     gemm: GemmCurve
     attention: AttentionCurve

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkernel.candidates import TrainingPlans
+from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats
-from simkernel.exchange import all_sends, boundary_send, collective
+from simkernel.exchange import all_sends, boundary_send, collective, mirrored
 from simkernel.hardware import Chips
 from simkernel.memory import (
     UPDATE_BYTES,
@@ -23,6 +23,7 @@ from simkernel.memory import (
     stage_parameters,
 )
 from simkernel.models import Model, layer_counts
+from simkernel.offload import update_s
 from simkernel.ops import (
     Parts,
     embedding_pass,
@@ -33,29 +34,35 @@ from simkernel.ops import (
     summed,
 )
 from simkernel.passes import Pass, computed
-from simkernel.placement import place
+from simkernel.placement import cut_in_runs, place
 from simkernel.roofline import stream_work
 from simkernel.share import WIDE_BYTES, Share, share_of
-from simkernel.stages import STAGES, stage_layers
+from simkernel.stages import STAGES, by_device, draft_counts, stage_layers, with_drafts
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
 
-LAYOUT_FREE = ("global_batch_sequences", "zero_stage", "schedule_code", "power_cap_frac")
-"""Decisions of a plan that its layout does not depend on."""
+LAYOUT_FREE = (
+    "global_batch_sequences", "zero_stage", "schedule_code", "power_cap_frac", "offload_code",
+)  # fmt: skip
+"""Decisions of a plan that its layout does not depend on, but for the stages a device holds."""
 
 
 @dataclass(frozen=True)
 class StageWork:
-    """One micro-batch on one stage; `terms` are elapsed seconds by what they are for."""
+    """One micro-batch on one stage; `terms` are elapsed seconds by what they are for.
+
+    `exchange` is what experts exchange in the forward pass, and again in the backward pass.
+    """
 
     forward: Pass
     backward: Pass
+    exchange: Pass
     terms: dict[str, Floats]
 
 
 @dataclass(frozen=True)
 class StageSync:
-    """Data-parallel collectives over the whole weights of one stage.
+    """Data-parallel collectives over the whole weights of one device.
 
     `gather` of bf16 weights, `scatter` and `reduce` of gradients (reduce-scatter,
     all-reduce). `update_dense`, `update_expert`: optimiser over unsharded parameters.
@@ -68,11 +75,14 @@ class StageSync:
 
 @dataclass(frozen=True)
 class Layout:
-    """One layout per row: work, traffic and memory of the first, an inner and the last stage.
+    """One layout per row: work and memory of the first, an inner and the last stage.
 
-    `mean_work` and `mean_sync` are averages over all stages, the sends of a micro-batch included,
-    while `send` is one send on the critical path; `dense_ranks`, `expert_ranks` are the sizes of
-    the data-parallel groups; `update` is the optimiser's pass over one parameter it owns.
+    `sync`, `parameters` and `stage_layer_counts` are of the device that serves the stage, and its
+    mirror where it holds two. `mean_work` and `mean_sync` are averages over all devices, the sends
+    of a micro-batch included, while `send` is one send on the critical path; `dense_ranks` and
+    `expert_ranks` are the devices that share out the state of dense and of expert parameters;
+    `update` is the optimiser's pass over one parameter it owns, `host_update_s` its time where the
+    host does it, `host_s_per_byte` that of a byte to the host.
     """
 
     work: tuple[StageWork, ...]
@@ -86,6 +96,8 @@ class Layout:
     dense_ranks: Codes
     expert_ranks: Codes
     update: Pass
+    host_update_s: Floats
+    host_s_per_byte: Floats
     used_per_domain: Codes
     expert_inside: Codes
     dense_sync_inside: Codes
@@ -102,33 +114,44 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     """
     placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
     wires = network(chips, plans.supernode_devices, plans.oversubscription)
-    share = share_of(job, chips, plans, placement, wires)
+    has_experts = any(kind.mlp == "moe" for kind in model.kinds)
+    share = share_of(job, chips, plans, placement, wires, has_experts=has_experts)
+    held, copies = plans.stages_held, plans.stage_copies
     layers = stage_layers(
-        model, plans.pipeline_parallel, plans.virtual_stages, has_drafts=job.has_draft_layers
+        model, plans.model_stages, plans.virtual_stages, has_drafts=job.has_draft_layers
     )
-    is_single = plans.pipeline_parallel == 1
+    is_single = plans.model_stages == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
+    parameters = StageParameters(
+        by_device(parameters.dense, held), by_device(parameters.expert, held)
+    )
+    to_host = 1.0 / chips.host_link_bytes_per_s
+    in_host = 1.0 / chips.host_memory_bytes_per_s
     one_parameter = np.full(len(plans), UPDATE_BYTES)
     parts = _parts(share, job, model)
+    drafts = draft_counts(model, has_drafts=job.has_draft_layers)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
     *sync, mean_sync = _syncs(
         share,
-        np.concatenate([parameters.dense.T, mean[0][None, :]]),
-        np.concatenate([parameters.expert.T, mean[1][None, :]]),
+        plans,
+        np.concatenate([parameters.dense.T, mean[0][None, :] * copies]),
+        np.concatenate([parameters.expert.T, mean[1][None, :] * copies]),
     )
     return Layout(
-        work=_works(parts, share, model, is_single, layers),
+        work=_works(parts, share, model, is_single, with_drafts(layers, is_single, drafts)),
         sync=tuple(sync),
-        mean_work=_mean_work(parts, model, plans.pipeline_parallel)
-        + all_sends(share, model, plans.virtual_stages),
+        mean_work=_mean_work(parts, layer_counts(model) + drafts, plans.pipeline_parallel)
+        + all_sends(share, model, plans.virtual_stages * held // copies, held // copies - 1),
         mean_sync=mean_sync,
         send=boundary_send(share, model).times(1.0 - is_single),
         parameters=parameters,
-        memory=stage_memory(share, is_single, model, layers),
-        stage_layer_counts=layers.sum(-1),
-        dense_ranks=placement.dense_sync.size,
-        expert_ranks=placement.expert_data.size,
+        memory=stage_memory(share, is_single, model, layers, drafts),
+        stage_layer_counts=by_device(layers.sum(-1), held),
+        dense_ranks=placement.dense_sync.size // plans.state_copies * copies,
+        expert_ranks=placement.expert_data.size // plans.state_copies * copies,
         update=computed(stream_work(share.stream, one_parameter)),
+        host_update_s=update_s(job.keeping, UPDATE_BYTES, to_host, in_host),
+        host_s_per_byte=to_host,
         used_per_domain=placement.used_per_domain,
         expert_inside=placement.expert.inside,
         dense_sync_inside=placement.dense_sync.inside,
@@ -137,10 +160,10 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
 
 @dataclass(frozen=True)
 class _Parts:
-    """Passes of one micro-batch on one device: the embedding, one layer of each kind, the head.
+    """Passes of one micro-batch on one device: the embedding, one layer of each kind, the heads.
 
-    `layers` are (forward, backward) per kind, `sums` the same added up; the head goes with the
-    loss and with the draft layers and their heads.
+    `layers` are (forward, backward) per kind, `sums` the same added up; `head` is that of the
+    model and those of its draft layers, each with its loss.
     """
 
     embed: Pass
@@ -158,11 +181,9 @@ def _parts(share: Share, job: TrainingJob, model: Model) -> _Parts:
     layers = tuple(zip(forward, backward, strict=True))
     sums = tuple((summed(f), summed(b)) for f, b in layers)
     head_f, head_b = head_forward(share, model), head_backward(share, model)
-    last_f, last_b = head_f, head_b
-    for code in model.draft_codes if job.has_draft_layers else ():
-        last_f = last_f + sums[code][0] + head_f
-        last_b = last_b + sums[code][1] + head_b
-    return _Parts(embedding_pass(share, model), layers, sums, (last_f, last_b))
+    heads = 1.0 + draft_counts(model, has_drafts=job.has_draft_layers).sum()
+    last = (head_f.times(heads), head_b.times(heads))
+    return _Parts(embedding_pass(share, model), layers, sums, last)
 
 
 def _works(
@@ -171,57 +192,79 @@ def _works(
     """Work of one micro-batch on the first, the heaviest inner and the last stage."""
     alone, always = is_single * 1.0, np.ones(len(is_single))
     at = ((always, alone), (alone * 0.0, alone * 0.0), (alone, always))
-    host_s = _host_s(share, model, layers)
+    host_s = _host_s(share, model, layers, np.stack([last for _, last in at], axis=-1))
     return tuple(
-        _hosted(_stage(parts, layers[:, i, :], first, last), host_s[:, i])
+        _stage(parts, layers[:, i, :], first, last, (host_s[0][:, i], host_s[1][:, i]))
         for i, (first, last) in enumerate(at)
     )
 
 
-def _host_s(share: Share, model: Model, layers: Floats) -> Floats:
-    """Seconds the host launches kernels for one micro-batch on each stage; (n, 3)."""
-    stack, total = share.stack, np.zeros(layers.shape[:2])
+def _host_s(share: Share, model: Model, layers: Floats, has_head: Floats) -> tuple[Floats, Floats]:
+    """Seconds the host launches a stage's kernels for one micro-batch, forward and back; (n, 3).
+
+    A third forward and two thirds backward; what is recomputed whole is launched again. The head
+    and the loss launch about as many kernels as a layer.
+    """
+    stack = share.stack
+    total = has_head * np.reshape(stack.dense_host_s, (-1, 1))
     for i, kind in enumerate(model.kinds):
         each: Column = stack.dense_host_s
         if kind.mlp == "moe":
             started = np.where(share.is_block_scaled, kind.experts / share.expert, 0.0)
             each = stack.moe_host_s + stack.expert_host_s * started
         total = total + layers[:, :, i] * np.reshape(each, (-1, 1))
-    return total
+    total = np.where(share.is_one_graph[:, None], 0.0, total)
+    again = (share.recompute_code == RECOMPUTE.index("full")) * 1.0
+    return total / 3.0, total / 3.0 * (2.0 + again[:, None])
 
 
-def _hosted(work: StageWork, host_s: Floats) -> StageWork:
-    """Work that waits for its launches: a third of them forward, two thirds backward."""
-    waits, passes = np.zeros(len(host_s)), []
-    for done, launches_s in ((work.forward, host_s / 3.0), (work.backward, host_s * 2.0 / 3.0)):
-        wait_s = np.maximum(launches_s - done.floor_s, 0.0)
-        passes.append(done + Pass(host_s=launches_s, floor_s=wait_s))
-        waits = waits + wait_s
-    return StageWork(passes[0], passes[1], {**work.terms, "host": waits})
-
-
-def _stage(parts: _Parts, counts: Floats, has_embed: Floats, has_head: Floats) -> StageWork:
+def _stage(
+    parts: _Parts,
+    counts: Floats,
+    has_embed: Floats,
+    has_head: Floats,
+    launches_s: tuple[Floats, Floats],
+) -> StageWork:
     """Layers of a stage times their passes, with the embedding and the head where they sit."""
     embed = parts.embed.times(has_embed)
-    total_f = embed + parts.head[0].times(has_head)
-    total_b = embed + parts.head[1].times(has_head)
+    ends = (embed + parts.head[0].times(has_head), embed + parts.head[1].times(has_head))
     terms: dict[str, Floats] = {
-        "embedding_and_head": np.asarray(total_f.floor_s + total_b.floor_s)
+        "embedding_and_head": np.asarray(ends[0].floor_s + ends[1].floor_s)
     }
-    for i, (sum_f, sum_b) in enumerate(parts.sums):
+    inner, exchange = [Pass(), Pass()], Pass()
+    for i, sums in enumerate(parts.sums):
         count = counts[:, i]
-        total_f = total_f + sum_f.times(count)
-        total_b = total_b + sum_b.times(count)
+        inner = [total + one.times(count) for total, one in zip(inner, sums, strict=True)]
+        exchange = exchange + parts.layers[i][0].get("expert_parallel", Pass()).times(count)
         for named in parts.layers[i]:
             for name, part in named.items():
                 terms[name] = terms.get(name, 0.0) + part.floor_s * count
-    return StageWork(total_f, total_b, terms)
+    works = [end + work for end, work in zip(ends, inner, strict=True)]
+    waits = [_waited_s(s, work.floor_s) for s, work in zip(launches_s, works, strict=True)]
+    forward, backward = (
+        work + Pass(host_s=host_s, floor_s=wait_s)
+        for work, host_s, wait_s in zip(works, launches_s, waits, strict=True)
+    )
+    return StageWork(forward, backward, exchange, {**terms, "host": waits[0] + waits[1]})
 
 
-def _mean_work(parts: _Parts, model: Model, stages: Codes) -> Pass:
-    """Forward and backward of one micro-batch through all stages, over their number."""
+def _waited_s(launches_s: Floats, work_s: Column) -> Floats:
+    """Seconds by which work takes longer because the host has to launch it.
+
+    Small kernels wait for the host where large ones do not, so work of about the length of its
+    launches waits as well: a smooth maximum of the two. Its power is the one that fits vTrain's
+    measured iterations (VIA-Research/vTrain, data/ground_truth_single.csv) best of 2, 3, 4 and 6.
+    """
+    return np.asarray(np.cbrt(launches_s**3 + work_s**3) - work_s)
+
+
+def _mean_work(parts: _Parts, counts: Floats, stages: Codes) -> Pass:
+    """Forward and backward of one micro-batch through all stages, over their number.
+
+    `counts` are the layers of each kind, drafts included.
+    """
     total = parts.embed.times(2.0) + parts.head[0] + parts.head[1]
-    for count, (forward, backward) in zip(layer_counts(model), parts.sums, strict=True):
+    for count, (forward, backward) in zip(counts, parts.sums, strict=True):
         total = total + (forward + backward).times(float(count))
     return total.times(1.0 / stages)
 
@@ -243,18 +286,31 @@ def _mean_parameters(
     return mean(held.dense), mean(held.expert)
 
 
-def _syncs(share: Share, dense: Floats, expert: Floats) -> list[StageSync]:
-    """Collectives of some stages, whose parameters are (stages, n) on one device.
+def _syncs(share: Share, plans: TrainingPlans, dense: Floats, expert: Floats) -> list[StageSync]:
+    """Collectives of some devices that hold so many parameters, (devices, n).
 
-    Experts are synchronised over their copies, the rest over data and context.
+    Experts are synchronised over their copies, the rest over data and context, and both with the
+    device that serves the same stages from the other end. Where several copies of the state are
+    kept, weights are gathered and gradients scattered among those who share one, and what is left
+    of the gradients reduced over the copies: hybrid sharding (Zhao et al. 2023, PyTorch FSDP,
+    arXiv 2304.11277, section 3.2.2).
     """
+    copies, holders = plans.state_copies, plans.stage_copies
     gather, scatter, reduce = Pass(), Pass(), Pass()
     for group, held in (
         (share.placement.dense_sync, dense),
         (share.placement.expert_data, expert),
     ):
-        gather = gather + collective(share, "all_gather", group, held * WIDE_BYTES)
+        near, far = cut_in_runs(group, copies)
+        gather = gather + collective(share, "all_gather", near, held * WIDE_BYTES)
         gradients = held * share.reduced_bytes
-        scatter = scatter + collective(share, "reduce_scatter", group, gradients)
+        scatter = scatter + collective(share, "reduce_scatter", near, gradients)
         reduce = reduce + collective(share, "all_reduce", group, gradients)
+        if np.any(holders > 1):
+            gather = gather + mirrored(share, holders, held * WIDE_BYTES / near.size)
+            scatter = scatter + mirrored(share, holders, gradients / near.size)
+            reduce = reduce + mirrored(share, holders, gradients / group.size).times(2.0)
+        if np.any(copies > 1):
+            shard = gradients / (near.size * holders)
+            scatter = scatter + collective(share, "all_reduce", far, shard)
     return [StageSync(gather.at(i), scatter.at(i), reduce.at(i)) for i in range(len(dense))]

@@ -13,15 +13,13 @@ import numpy as np
 from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats, Masks
-from simkernel.hardware import PRECISION_BYTES
+from simkernel.keeping import PLAIN, Keeping
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
+from simkernel.offload import host_bytes, on_device, staying
 from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
-from simkernel.stages import STAGES
+from simkernel.stages import STAGES, by_device, with_drafts
 
-GRADIENT_BYTES = 4.0  # fp32 accumulation, Korthikanti et al. 2022, section 6 (18 B/parameter)
-OPTIMISER_BYTES = 12.0  # fp32 master, momentum, variance: ZeRO (Rajbhandari et al. 2020), K = 12
-LOGIT_BYTES = 6.0  # one value in bf16 and in fp32
 UPDATE_BYTES = 30.0  # gradient and state read (4 + 12), state and bf16 weight written (12 + 2)
 
 
@@ -31,12 +29,21 @@ class Reserve:
 
     Parameters
     ----------
-    framework_bytes : context, communication buffers, workspaces [bytes]
-    fragmentation_frac : of activations and gathered weights
+    framework_bytes : number or (n,), context, communication buffers, workspaces [bytes]
+    fragmentation_frac : number or (n,), of activations and gathered weights
     """
 
-    framework_bytes: float
-    fragmentation_frac: float
+    framework_bytes: Column
+    fragmentation_frac: Column
+
+
+@dataclass(frozen=True)
+class Resident:
+    """Bytes on the fullest device, the stage it serves, and its share of host memory; (n,)."""
+
+    ledger: Ledger
+    fullest: Codes
+    host_bytes: Floats
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,10 @@ class StageParameters:
 
 @dataclass(frozen=True)
 class StageMemory:
-    """What one micro-batch keeps: (n, 3) activations and logits; (n,) the layer run again."""
+    """What one micro-batch keeps: (n, 3) activations of a stage, logits of a device; (n,) again.
+
+    `again` is the layer that is run again.
+    """
 
     per_micro_batch: Floats
     logits: Floats
@@ -107,15 +117,20 @@ def expert_parameters(share: Share, kind: LayerKind) -> Floats:
     return experts / (share.expert * share.expert_tensor)
 
 
-def stage_memory(share: Share, is_single: Codes, model: Model, layers: Floats) -> StageMemory:
+def stage_memory(
+    share: Share, is_single: Codes, model: Model, layers: Floats, drafts: Floats
+) -> StageMemory:
     """What one micro-batch keeps on each stage; (n, 3) each.
 
     Parameters
     ----------
     is_single, layers : as in `stage_parameters`
+    drafts : (kinds,) draft layers of the last stage, each with logits of its own
     """
     each = np.stack([layer_activation_bytes(share, model, k) for k in model.kinds], axis=-1)
-    size = share.tokens * model.vocab / share.tensor * LOGIT_BYTES
+    size = share.tokens * model.vocab / share.tensor * share.keeping.logit_bytes
+    size = size * (1.0 + drafts.sum())
+    layers = with_drafts(layers, is_single, drafts)
     logits = np.stack([np.where(is_single, size, 0.0), size * 0.0, size], axis=-1)
     return StageMemory((layers * each[:, None, :]).sum(-1), logits, _one_layer_again(share, model))
 
@@ -127,35 +142,43 @@ def resident_ledger(
     layer_counts: Floats,
     ranks: tuple[Codes, Codes],
     reserve: Reserve,
-) -> tuple[Ledger, Codes]:
-    """Bytes on the fullest device, by what they are, and which stage that device serves; (n,).
+    keeping: Keeping = PLAIN,
+) -> Resident:
+    """Bytes on the fullest device, by what they are, and beside it in its host; (n,).
 
     Parameters
     ----------
-    layer_counts : (n, 3) layers on each stage
-    ranks : (n,) sizes of the data-parallel groups of dense and of expert parameters
+    layer_counts : (n, 3) layers on the device of each stage
+    ranks : (n,) ranks that share out the state of dense and of expert parameters
+    reserve : memory no tensor owns
+    keeping : in which form the stack keeps what is trained
 
     References
     ----------
     ZeRO stages: Rajbhandari et al. 2020, section 5. Activations in flight: the schedule's file.
     """
-    zero = plans.zero_stage
+    each = by_device(memory.per_micro_batch, plans.stages_held)
+    kept = _kept(plans, memory) + _layer_of_a_pair(plans, each, layer_counts)
+    activations = staying(plans, kept, each, layer_counts)
+    optimiser = _state(parameters, ranks, keeping.optimiser_bytes, plans.zero_stage >= 1)
+    weight_bytes = keeping.weight_bytes(plans.precision_code, plans.is_weight_cut)
     terms = {
-        "weights": _state(parameters, ranks, _weight_bytes(plans), plans.is_weight_cut),
-        "gradients": _state(parameters, ranks, GRADIENT_BYTES, plans.is_gradient_cut),
-        "optimiser": _state(parameters, ranks, OPTIMISER_BYTES, zero >= 1),
-        "gathered_weights": _gathered(parameters, plans.is_weight_cut, layer_counts),
-        "activations": memory.per_micro_batch * _in_flight(plans) + memory.again[:, None],
+        "weights": _state(parameters, ranks, weight_bytes, plans.is_weight_cut),
+        "gradients": _state(parameters, ranks, keeping.gradient_bytes, plans.is_gradient_cut),
+        "optimiser": on_device(plans, optimiser),
+        "gathered_weights": _gathered(parameters, plans, layer_counts),
+        "activations": activations + memory.again[:, None],
         "logits": memory.logits,
     }
     moving = terms["activations"] + terms["gathered_weights"] + terms["logits"]
-    terms["fragmentation"] = moving * reserve.fragmentation_frac
-    terms["framework"] = np.full(moving.shape, reserve.framework_bytes)
+    terms["fragmentation"] = moving * np.reshape(reserve.fragmentation_frac, (-1, 1))
+    terms["framework"] = np.zeros(moving.shape) + np.reshape(reserve.framework_bytes, (-1, 1))
     total = np.sum(list(terms.values()), axis=0)
     fullest = np.argmax(total, axis=1)
     rows = np.arange(len(fullest))
     picked: dict[str, Column] = {name: value[rows, fullest] for name, value in terms.items()}
-    return Ledger("resident_bytes", "B", picked), fullest
+    ledger = Ledger("resident_bytes", "B", picked)
+    return Resident(ledger, fullest, host_bytes(plans, kept, optimiser))
 
 
 def layer_activation_bytes(share: Share, model: Model, kind: LayerKind) -> Floats:
@@ -164,7 +187,9 @@ def layer_activation_bytes(share: Share, model: Model, kind: LayerKind) -> Float
     Notes
     -----
     With stored scores, dropout and a 4 h ungated MLP: s b h (34 + 5 a s / h) / t without
-    recompute, 34 s b h / t selective, 2 s b h / t full.
+    recompute, 34 s b h / t selective, 2 s b h / t full. Without sequence parallelism
+    s b h (10 + 24 / t + 5 a s / (h t)), s b h (10 + 24 / t) and 2 s b h. Experts with tensor
+    parallelism always have it.
 
     References
     ----------
@@ -187,47 +212,51 @@ def _attention_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats
     if core is None:
         return own * 0.0, own * 0.0
     mask = 0.0 if share.is_fused else 1.0 * model.hidden
+    part = share.cut_tokens
     if core.kind == "state":
         wide = sum(w.outputs for w in kind.weights if w.name.startswith(("in", "mixer")))
-        return own * model.hidden * narrow, own * (2.0 * model.hidden + WIDE_BYTES * wide)
+        kept_wide = part * WIDE_BYTES * wide
+        return own * model.hidden * narrow, own * 2.0 * model.hidden + kept_wide
     kv = core.kv_heads or core.heads
     cut = share.tensor / np.minimum(share.tensor, kv)
     keys = kv * (core.key_dim + core.value_dim) * cut
     if core.kind == "mla":
         keys = core.heads * (core.key_dim + core.value_dim) + 0.0 * own
     queries = core.heads * core.key_dim
-    output = core.heads * core.value_dim * WIDE_BYTES + mask
-    cheap = model.hidden * narrow
-    kept: Column = 2.0 * model.hidden + output
+    output = core.heads * core.value_dim * WIDE_BYTES
+    cheap, whole = own * model.hidden * narrow, own * (2.0 * model.hidden + mask)
+    projected = part * (queries + keys) * WIDE_BYTES
     if core.kind == "mla":
         latents = sum(w.outputs for w in kind.weights if w.name in ("q_a", "kv_a"))
-        return own * (cheap + (queries + keys) * WIDE_BYTES), own * (kept + latents * WIDE_BYTES)
-    kept = kept + (queries + keys) * WIDE_BYTES
-    return own * cheap + (0.0 if share.is_fused else _scores(share, kind)), own * kept
+        return cheap + projected, whole + part * output + own * latents * WIDE_BYTES
+    scores = 0.0 if share.is_fused else _scores(share, kind)
+    return cheap + scores, whole + part * output + projected
 
 
 def _scores(share: Share, kind: LayerKind) -> Floats:
     """Softmax output, dropout mask and dropout output of stored scores: 5 a s bytes a token."""
     if kind.core is None or kind.core.kind == "state":
         return share.own_tokens * 0.0
-    return share.own_tokens * 5.0 * kind.core.heads * share.sequence_tokens
+    return share.cut_tokens * 5.0 * kind.core.heads * share.sequence_tokens
 
 
 def _mlp_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floats]:
     """What the second sub-block keeps: cheap to run again, and not; (n,) each."""
     own, narrow = share.own_tokens, share.input_bytes
-    hidden, width = model.hidden, kind.mlp_width
+    hidden, width, part = model.hidden, kind.mlp_width, share.cut_tokens
     ups = 2.0 if kind.gated else 1.0
     mask = 0.0 if share.is_fused else 1.0 * hidden
     if kind.mlp == "none":
         return own * 0.0, own * 0.0
     if kind.mlp == "dense":
-        return own * (hidden + width) * narrow, own * (2.0 * hidden + ups * width * 2.0 + mask)
+        kept = own * (2.0 * hidden + mask) + part * (ups * width * WIDE_BYTES)
+        return (own * hidden + part * width) * narrow, kept
     routed = kind.top_k * imbalance(share, kind)
     cheap = (hidden + routed * width + kind.shared_width) * narrow
     kept = 2.0 * hidden + ups * (routed * width + kind.shared_width) * WIDE_BYTES
     dispatched = routed * share.expert_tensor * hidden * narrow  # every expert tensor rank gathers
-    return own * cheap, own * (kept + dispatched + routed * hidden * WIDE_BYTES)
+    combined = routed * hidden * WIDE_BYTES if share.keeping.keeps_combined else 0.0
+    return own * cheap, own * (kept + dispatched + combined)
 
 
 def _one_layer_again(share: Share, model: Model) -> Floats:
@@ -240,14 +269,35 @@ def _one_layer_again(share: Share, model: Model) -> Floats:
     return np.where(is_full, largest, 0.0)
 
 
-def _in_flight(plans: TrainingPlans) -> Floats:
-    """(n, 3) micro-batches each stage keeps, from the file of the candidate's schedule."""
+def _kept(plans: TrainingPlans, memory: StageMemory) -> Floats:
+    """(n, 3) activations of the first, an inner and the last device at their peaks.
+
+    The second stage stands for the inner ones: of all it keeps the most. A device that serves
+    its mirror too keeps what that one does.
+    """
+    last = plans.model_stages - 1
+    at = (last * 0, np.minimum(1, last), last)
+    kept = memory.per_micro_batch * _in_flight(plans, at)
+    if not plans.has_folds:
+        return kept
+    mirror = memory.per_micro_batch[:, ::-1] * _in_flight(plans, tuple(last - i for i in at))
+    return kept + np.where(plans.stages_held[:, None] > 1, mirror, 0.0)
+
+
+def _layer_of_a_pair(plans: TrainingPlans, each: Floats, layer_counts: Floats) -> Floats:
+    """(n, 3) the layer that a pair keeps before it frees another; 0 where it frees none."""
+    if not plans.has_pairs:
+        return np.zeros(1)
+    is_there = plans.frees_in_pairs & (plans.micro_batches > 1)
+    return is_there[:, None] * each / np.maximum(layer_counts, 1.0)
+
+
+def _in_flight(plans: TrainingPlans, at: tuple[Codes, ...]) -> Floats:
+    """(n, 3) micro-batches that three stages keep, from the file of the candidate's schedule."""
     stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
-    at = (stages * 0, np.minimum(1, stages - 1), stages - 1)
     out = np.zeros((len(stages), len(STAGES)))
-    for code, name in enumerate(plugins.names("schedules")):
-        kept = [plugins.find("schedules", name).in_flight(i, stages, chunks, count) for i in at]
-        is_this = plans.schedule_code == code
+    for schedule, is_this in plugins.present("schedules", plans.schedule_code):
+        kept = [schedule.in_flight(i, stages, chunks, count) for i in at]
         out = np.where(is_this[:, None], np.stack(kept, axis=-1), out)
     return out
 
@@ -262,14 +312,12 @@ def _state(
     return held * np.broadcast_to(np.asarray(each), dense_cut.shape)[:, None]
 
 
-def _weight_bytes(plans: TrainingPlans) -> Floats:
-    """bf16 weights, and the narrow copy that quantised products read."""
-    copies = [width if width < WIDE_BYTES else 0.0 for width in PRECISION_BYTES]
-    return WIDE_BYTES + np.array(copies)[plans.precision_code]
+def _gathered(parameters: StageParameters, plans: TrainingPlans, layer_counts: Floats) -> Floats:
+    """(n, 3) whole weights of the layer in work and of the next one, where ZeRO-3 gathers them.
 
-
-def _gathered(parameters: StageParameters, is_cut: Masks, layer_counts: Floats) -> Floats:
-    """(n, 3) whole weights of the layer in work and of the next one, where ZeRO-3 gathers them."""
+    Passes beside each other work on different layers.
+    """
     count = np.maximum(layer_counts, 1.0)
     two = 2.0 * (parameters.dense + parameters.expert) / count * WIDE_BYTES
-    return np.where(is_cut[:, None], two, 0.0)
+    passes = np.where(plans.is_weight_cut, 1.0 + plans.runs_pairs, 0.0)
+    return two * passes[:, None]

@@ -1,13 +1,14 @@
 """Work of one layer on one device: which products, cores, streams and collectives it runs.
 
 A layer is a sequence of passes by what they are for ("gemm", "attention", ...), forward and
-backward. Sequence parallelism always goes with tensor parallelism (Korthikanti et al. 2022):
-norms and residuals work on a device's own share of the tokens.
+backward. Under sequence parallelism (Korthikanti et al. 2022) norms and residuals work on a
+device's own share of the tokens, else on all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -123,10 +124,10 @@ def _sizes(share: Share, kind: LayerKind, weight: Weight) -> tuple[Column, Colum
     """Rows, inner, columns and groups of a weight's product on one device."""
     inputs, outputs, one = float(weight.inputs), float(weight.outputs), 1.0
     if weight.split == "replicated":
-        return share.whole_tokens, inputs, outputs, one
+        return share.own_tokens, inputs, outputs, one
     if weight.split.startswith("expert"):
         local = touched_experts(share, kind)
-        rows = share.own_tokens * share.expert_tensor * weight.used / local
+        rows = share.cut_tokens * share.expert_tensor * weight.used / local
         rows = rows * imbalance(share, kind)
         if weight.split == "expert_column":
             return rows, inputs, outputs / share.expert_tensor, local
@@ -164,7 +165,7 @@ def _two_products(
     rates, narrow = _rates(share, weight)
     to_input = gemm_work(rates, rows, columns, inner, (narrow, narrow, WIDE_BYTES), groups)
     to_weight = gemm_work(rates, inner, rows, columns, (narrow, narrow, 8.0), groups)
-    return computed(to_input) + computed(to_weight)
+    return computed(to_input) + replace(computed(to_weight), weight_s=to_weight.elapsed_s)
 
 
 def _core_shape(share: Share, core: Core) -> CoreShape:
@@ -234,10 +235,11 @@ def state_scan(share: Share, core: Core, factor: float) -> Pass:
 def _squared(share: Share, core: Core, factor: float) -> Pass:
     """Unfused attention: scores are masked, normalised and dropped out through memory.
 
-    Scale and mask read and write 2 bytes, softmax 2 + 2, dropout 2 + 2 + 1 for the mask.
+    Scale, mask and softmax are one kernel of Megatron-LM (megatron/fused_kernels,
+    scaled_upper_triang_masked_softmax): 2 bytes in and 2 out, dropout 2 + 2 + 1 for its mask.
     """
     values = share.tokens * share.sequence_tokens * core.heads / share.tensor
-    return computed(stream_work(share.stream, values * 13.0 * factor * share.stack.stream_passes))
+    return computed(stream_work(share.stream, values * 9.0 * factor * share.stack.stream_passes))
 
 
 def elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: float) -> Pass:
@@ -247,7 +249,7 @@ def elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: f
     activation reads 2 w and writes w; permuting and its reverse read and write each routed token.
     """
     blocks = (kind.core is not None) + (kind.mlp != "none")
-    stack, own = share.stack, share.whole_tokens
+    stack, own = share.stack, share.own_tokens
     values, cast, permuted = _mlp_values(share, model, kind)
     moved = (own * model.hidden * 5 * blocks + values) * WIDE_BYTES
     moved = moved + (cast + own * model.hidden * blocks) * share.cast_bytes
@@ -257,18 +259,20 @@ def elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: f
 
 def _mlp_values(share: Share, model: Model, kind: LayerKind) -> tuple[Column, Column, Column]:
     """Values that the second sub-block's own kernels move, quantise, and permute to experts."""
-    own, width, each = share.own_tokens, kind.mlp_width, 3 if kind.gated else 2
+    part = share.cut_tokens
+    width, each = kind.mlp_width, 3 if kind.gated else 2
     if kind.mlp == "none":
         return 0.0, 0.0, 0.0
-    if kind.mlp == "dense":  # w / tensor wide for all tokens, or w wide for the own ones
-        return own * width * each, own * width, 0.0
-    routed = own * kind.top_k * imbalance(share, kind)
-    values = routed * width * each + own * kind.shared_width * each
+    if kind.mlp == "dense":
+        return part * width * each, part * width, 0.0
+    routed = part * kind.top_k * imbalance(share, kind)
+    beside, permuted = part * kind.shared_width, routed * 4 * model.hidden
+    own_kernels = np.where(share.is_one_graph, 0.0, 1.0)
+    values = routed * width * each * own_kernels + beside * each
     if kind.expert_vector_parameters:
         results = routed * (width * (each - 1) + model.hidden)
         values = values + results * share.stack.bias_passes
-    cast = routed * (width + model.hidden) + own * kind.shared_width
-    return values, cast, routed * 4 * model.hidden
+    return values, routed * (width * own_kernels + model.hidden) + beside, permuted
 
 
 def _beside(core: Pass, traffic: Pass) -> Pass:

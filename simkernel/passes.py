@@ -23,8 +23,9 @@ class Pass:
 
     Parameters
     ----------
-    compute_s, hbm_s, inside_s, outside_s, host_s : each resource is busy
+    compute_s, hbm_s, inside_s, outside_s, host_s, host_link_s : each resource is busy
     floor_s : the pass alone, its steps one after another; nothing beside it makes it shorter
+    weight_s : of `floor_s`, gradients of weights: no other pass waits for them
     peak_compute_s, peak_hbm_s : flop / dense peak and bytes / memory rate, for utilisation
     inside_bytes, outside_bytes : sent per device inside and outside the scale-up domain
     """
@@ -34,7 +35,9 @@ class Pass:
     inside_s: Column = 0.0
     outside_s: Column = 0.0
     host_s: Column = 0.0
+    host_link_s: Column = 0.0
     floor_s: Column = 0.0
+    weight_s: Column = 0.0
     peak_compute_s: Column = 0.0
     peak_hbm_s: Column = 0.0
     inside_bytes: Column = 0.0
@@ -48,6 +51,10 @@ class Pass:
     def times(self, count: Column) -> Pass:
         """The same pass `count` times in a row."""
         return Pass(*[a if _is_zero(a) else a * count for a in _values(self)])
+
+    def without(self, part: Pass) -> Pass:
+        """What is left where a part of it is looked at apart."""
+        return self + part.times(-1.0)
 
     def at(self, row: int) -> Pass:
         """One of several passes that stand side by side as (several, n)."""
@@ -90,7 +97,7 @@ def combine(*passes: Pass) -> Floats:
     """
     busy = [
         sum((getattr(p, name) for p in passes), start=0.0)
-        for name in ("compute_s", "hbm_s", "inside_s", "outside_s", "host_s")
+        for name in ("compute_s", "hbm_s", "inside_s", "outside_s", "host_s", "host_link_s")
     ]
     elapsed = np.asarray(busy[0], dtype=float)
     for other in (*busy[1:], *(p.floor_s for p in passes)):

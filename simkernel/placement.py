@@ -61,6 +61,24 @@ class Group:
         return self.size // self.inside
 
 
+def cut_in_runs(group: Group, runs: Codes) -> tuple[Group, Group]:
+    """A group cut into equal runs of neighbours, and the groups of one member of each run.
+
+    Parameters
+    ----------
+    runs : (n,) that divide the group's size
+
+    Notes
+    -----
+    Members in the order of their ranks fill one domain after another, `inside` in each. Runs that
+    straddle domain edges unevenly are counted by their smallest piece.
+    """
+    size = group.size // runs
+    is_nested = group.inside % size == 0
+    near = np.where(is_nested, group.inside // size, 1)
+    return Group(size, np.gcd(size, group.inside)), Group(runs, near)
+
+
 @dataclass(frozen=True)
 class Placement:
     """Every group of a job on its domains; `used_per_domain` (n,) devices of each domain work."""

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 
+import numpy as np
+
+from simkernel.columns import Codes, Masks
 from simkernel.errors import unknown
 
 
@@ -38,3 +42,19 @@ def code(folder: str, name: str) -> int:
     """The integer that stands for a name in a column of choices."""
     find(folder, name)
     return names(folder).index(name)
+
+
+@cache
+def _constants(folder: str, constant: str) -> Codes:
+    return np.array([getattr(find(folder, name), constant) for name in names(folder)])
+
+
+def constants(folder: str, constant: str, codes: Codes) -> Codes:
+    """A constant of the module of every code; (n,)."""
+    return _constants(folder, constant)[codes]
+
+
+def present(folder: str, codes: Codes) -> Iterator[tuple[ModuleType, Masks]]:
+    """The modules that a column of codes names, each with the mask of its rows."""
+    for i in np.flatnonzero(np.bincount(codes)):
+        yield find(folder, names(folder)[i]), codes == i

@@ -23,6 +23,7 @@ from simkernel.hardware import (
     GemmCurve,
     LinkCurve,
 )
+from simkernel.keeping import PLAIN
 from simkernel.models import Core, LayerKind, Model, layer_counts, mean_keys
 from simkernel.ops import Parts, elementwise, head_product, layer_products, state_scan
 from simkernel.passes import Pass, computed
@@ -301,7 +302,9 @@ def _share(rig: Rig, tokens: Column, sequences: Column, sequence_tokens: Column)
     wide = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
     return Share(
         tokens=tokens,
-        own_tokens=tokens / plans.tensor_parallel,
+        own_tokens=tokens,
+        cut_tokens=tokens / plans.tensor_parallel,
+        is_sequence_cut=np.zeros(len(plans), dtype=bool),
         sequences=sequences,
         sequence_tokens=sequence_tokens,
         tensor=plans.tensor_parallel,
@@ -321,8 +324,11 @@ def _share(rig: Rig, tokens: Column, sequences: Column, sequence_tokens: Column)
         collective_code=plans.collective_code,
         recompute_code=np.zeros(len(plans), dtype=int),
         is_half=wide == 1,
+        is_one_graph=np.zeros(len(plans), dtype=bool),
+        expert_imbalance=1.0,
+        expert_skew=0.0,
         stack=Stack(stream_passes=engine.stream_passes),
-        is_sequence_cut=False,
+        keeping=PLAIN,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
+from simkernel.keeping import Keeping
 from simkernel.models import LayerKind, Weight
 from simkernel.placement import Placement
 from simkernel.roofline import (
@@ -26,9 +27,6 @@ from simkernel.workload import TrainingJob
 WIDE_BYTES = 2.0
 """Bytes of a bf16 value."""
 
-FULL_BYTES = 4.0
-"""Bytes of a fp32 value."""
-
 TENSOR_SCALED = ("fp8", "fp8_block")
 """Precisions with a scale per tensor, row or block of 128 values."""
 
@@ -40,13 +38,18 @@ MICROSCALED = ("mxfp8", "nvfp4", "mxfp4")
 class Share:
     """What one device holds of a micro-batch, and the rates it works at; (n,) each.
 
-    `tokens` enter a product cut by tensor parallelism; `own_tokens` = tokens / tensor are the
-    device's under sequence parallelism; without it (serving) every tensor rank norms all of them.
-    `input_bytes`, `expert_bytes` are the widths of a quantised GEMM input.
+    `tokens` enter a product cut by tensor parallelism, of whose width a device has as much as
+    `cut_tokens` = tokens / tensor have of the whole; norms and replicated matrices work on
+    `own_tokens`, the cut ones under sequence parallelism, else all (as in serving). `input_bytes`,
+    `expert_bytes` are the widths of a quantised GEMM input. `is_one_graph`: without a pipeline, or
+    between its chunks (Megatron-Bridge asks for virtual stages, training/comm_overlap.py).
+    `expert_imbalance`, `expert_skew`: as of the job.
     """
 
     tokens: Floats
     own_tokens: Floats
+    cut_tokens: Floats
+    is_sequence_cut: Masks
     sequences: Column
     sequence_tokens: Column
     tensor: Codes
@@ -64,22 +67,20 @@ class Share:
     collective_code: Codes
     recompute_code: Codes
     is_half: Masks
+    is_one_graph: Masks
+    expert_imbalance: float
+    expert_skew: float
     stack: Stack
-    is_sequence_cut: bool = True
-
-    @property
-    def whole_tokens(self) -> Floats:
-        """Tokens that meet what tensor parallelism does not cut: norms and replicated matrices."""
-        return self.own_tokens if self.is_sequence_cut else self.tokens
+    keeping: Keeping
 
     @property
     def reduced_bytes(self) -> Floats:
-        """Bytes of one gradient on the wire: fp32, but 16 bits where training is in fp16.
+        """Bytes of one gradient on the wire: as kept, but 16 bits where training is in fp16.
 
-        Megatron-LM accumulates and reduces in fp32 for bf16 alone (megatron/arguments.py,
-        accumulate_allreduce_grads_in_fp32).
+        Megatron-LM accumulates and reduces in fp32 for bf16 alone, unless told otherwise
+        (megatron/training/arguments.py, accumulate_allreduce_grads_in_fp32, grad_reduce_in_bf16).
         """
-        return np.where(self.is_half, WIDE_BYTES, FULL_BYTES)
+        return np.where(self.is_half, WIDE_BYTES, self.keeping.gradient_bytes)
 
     @property
     def is_block_scaled(self) -> Masks:
@@ -101,18 +102,31 @@ class Share:
 
 
 def share_of(
-    job: TrainingJob, chips: Chips, plans: TrainingPlans, placement: Placement, network: Network
+    job: TrainingJob,
+    chips: Chips,
+    plans: TrainingPlans,
+    placement: Placement,
+    network: Network,
+    *,
+    has_experts: bool = False,
 ) -> Share:
     """The share of every candidate; `chips` has one row or one per candidate."""
     tokens = plans.micro_batch_sequences * job.tokens_per_sequence / plans.context_parallel
+    cut, is_cut = tokens / plans.tensor_parallel, plans.sequence_parallel == 1
     wide_code = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
     is_scaled = np.isin(plans.precision_code, [PRECISIONS.index(name) for name in TENSOR_SCALED])
     is_narrow = np.array(PRECISION_BYTES)[plans.precision_code] < WIDE_BYTES
     reached = np.where(is_narrow, job.stack.narrow_gemm_frac, job.stack.gemm_frac)
+    may_overlap = (plans.pipeline_parallel == 1) | (plans.virtual_stages > 1)
+    is_one_graph = may_overlap & (has_experts and job.stack.is_one_graph)
+    narrow_core = np.where(is_one_graph & is_narrow, job.stack.narrow_attention_frac, 1.0)
     grouped = np.where(is_scaled, job.stack.grouped_frac, 1.0)
+    grouped = np.where(is_narrow, grouped, job.stack.wide_grouped_frac)
     return Share(
         tokens=tokens,
-        own_tokens=tokens / plans.tensor_parallel,
+        own_tokens=np.where(is_cut, cut, tokens),
+        cut_tokens=cut,
+        is_sequence_cut=is_cut,
         sequences=plans.micro_batch_sequences,
         sequence_tokens=job.tokens_per_sequence,
         tensor=plans.tensor_parallel,
@@ -123,26 +137,60 @@ def share_of(
         gemm=gemm_rates(chips, plans.precision_code, reached),
         grouped_gemm=gemm_rates(chips, plans.precision_code, reached * grouped),
         wide_gemm=gemm_rates(chips, wide_code, job.stack.gemm_frac),
-        attention=attention_rates(chips, job.stack.attention_frac),
+        attention=attention_rates(chips, job.stack.attention_frac * narrow_core),
         stream=stream_rates(chips),
         placement=placement,
         network=network,
         collective_code=plans.collective_code,
         recompute_code=plans.recompute_code,
         is_half=plans.precision_code == PRECISIONS.index("fp16"),
+        is_one_graph=is_one_graph,
+        expert_imbalance=job.expert_imbalance,
+        expert_skew=job.expert_skew,
         stack=job.stack,
+        keeping=job.keeping,
     )
 
 
 def imbalance(share: Share, kind: LayerKind) -> Floats:
-    """Tokens of the busiest expert rank over the mean, for evenly random routing.
+    """Tokens of the busiest expert rank over the mean.
 
-    Extreme value of a multinomial: 1 + sqrt(2 ln(E) (E - 1) / (tokens x top_k)), E expert ranks.
-    A lower bound: real routers are skewed beyond it.
+    Evenly random routing gives the extreme value of a multinomial, 1 + sqrt(2 ln(E) (E - 1) /
+    (tokens x top_k)) for E expert ranks: a lower bound, real routers are skewed beyond it. By how
+    much is the job's to say: a factor, a power law of the experts' loads, or both. A job whose
+    experts all sit on one rank has no imbalance.
     """
     ranks = share.expert
-    draws = share.own_tokens * ranks * share.expert_tensor * kind.top_k
-    return 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+    draws = share.cut_tokens * ranks * share.expert_tensor * kind.top_k
+    random = 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+    skewed = power_law_imbalance(kind.experts, ranks, share.expert_skew)
+    return np.where(ranks > 1, random * skewed * share.expert_imbalance, 1.0)
+
+
+def power_law_imbalance(experts: int, ranks: Codes, skew: float) -> Floats:
+    """Load of the rank that holds the busiest expert over the mean, the rest placed evenly.
+
+    Parameters
+    ----------
+    experts : whose loads fall as 1, 2^-skew, 3^-skew and so on
+    ranks : (n,) among which they are divided
+    skew : exponent, 0 for equal loads
+
+    Returns
+    -------
+    (n,)
+
+    References
+    ----------
+    ai-dynamo/aiconfigurator docs/POWER_LAW_DISTRIBUTION.md, which samples such loads and takes the
+    rank with most; here their expected shape.
+    """
+    if skew == 0.0:
+        return np.ones(len(ranks))
+    loads = np.arange(1, experts + 1) ** -skew
+    top, rest = loads[0] / loads.mean(), loads[1:].mean() / loads.mean()
+    held = experts / ranks
+    return np.asarray((top + (held - 1.0) * rest) / held)
 
 
 def touched_experts(share: Share, kind: LayerKind) -> Floats:
@@ -151,7 +199,7 @@ def touched_experts(share: Share, kind: LayerKind) -> Floats:
     N_local (1 - (1 - k/N)^T), T the tokens of all ranks that share the experts: a small batch
     reads only the experts it meets.
     """
-    met = share.own_tokens * share.expert * share.expert_tensor
+    met = share.cut_tokens * share.expert * share.expert_tensor
     missed = (1.0 - kind.top_k / kind.experts) ** met
     return kind.experts / share.expert * (1.0 - missed)
 

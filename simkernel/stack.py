@@ -25,15 +25,20 @@ class Stack:
     is_attention_fused : flash-type attention; False stores the squared scores, softmax, dropout
     overlaps_data : gathers of weights and reductions of gradients run beside the passes
     overlaps_tensor : tensor-parallel collectives run in pieces beside their products
+    is_one_graph : a step with experts is one graph that the host launches once, with activations
+        inside the grouped products; what its exchange runs beside is for the schedule to say
+    sends_once : a token goes once to each device, however many of its experts are there
     contention_frac : share of the communication beside a pass that still lengthens it
     gemm_frac, narrow_gemm_frac : of the rate of the isolated product in 16 bits, and in fewer
     grouped_frac : of a product's rate that the grouped products of experts reach in fp8 with a
         scale per tensor or per block of 128
+    wide_grouped_frac : the same for 16 bits
     attention_frac : of the rate of the isolated attention core
+    narrow_attention_frac : times that, where the step is one graph and products take 8 or 4 bits:
+        attention takes them as well then
     stream_passes : memory traffic of element-wise kernels, times what `ops` counts
     permute_passes : the same for permuting tokens to experts and back
-    inside_exchange_frac, outside_exchange_frac : time of the exchange between experts inside and
-        outside the scale-up domain, times what the wires say; below 1 where other work hides it
+    exchange_frac : time of the exchange between experts over what the wires say
     bias_passes : times that the results of experts with biases cross the memory on top, because
         bias, clamp and activation are not fused for them
     straggler_frac : spread of one device's step time; a step ends with the slowest device
@@ -46,15 +51,18 @@ class Stack:
     is_attention_fused: bool = True
     overlaps_data: bool = True
     overlaps_tensor: bool = False
+    is_one_graph: bool = False
+    sends_once: bool = False
     contention_frac: Column = 0.0
     gemm_frac: Column = 1.0
     narrow_gemm_frac: Column = 1.0
     grouped_frac: Column = 1.0
+    wide_grouped_frac: Column = 1.0
     attention_frac: Column = 1.0
+    narrow_attention_frac: Column = 1.0
     stream_passes: Column = 1.0
     permute_passes: Column = 1.0
-    inside_exchange_frac: Column = 1.0
-    outside_exchange_frac: Column = 1.0
+    exchange_frac: Column = 1.0
     bias_passes: Column = 0.0
     straggler_frac: Column = 0.0
     dense_host_s: Column = 0.0

@@ -38,6 +38,41 @@ def stage_layers(
     return np.array(mixes)[inverse.reshape(-1)]
 
 
+def by_device(values: Floats, held: Codes) -> Floats:
+    """Sums over the stages of the first, an inner and the last device; (n, 3, ...).
+
+    Parameters
+    ----------
+    values : (n, 3, ...) of the first, an inner and the last stage
+    held : (n,) stages of one device; 2 are the i-th from either end
+    """
+    if np.all(held == 1):
+        return values
+    is_both = (held == 2).reshape(-1, *[1] * (values.ndim - 1))
+    return np.where(is_both, values + values[:, ::-1], values)
+
+
+def draft_counts(model: Model, *, has_drafts: bool) -> Floats:
+    """Multi-token prediction layers of each kind that are trained too; (kinds,)."""
+    codes = model.draft_codes if has_drafts else ()
+    return np.bincount(np.array(codes, dtype=np.int64), minlength=len(model.kinds)) * 1.0
+
+
+def with_drafts(layers: Floats, is_single: Codes, drafts: Floats) -> Floats:
+    """Layers with the draft layers of the last stage, or of the only one; (n, 3, kinds).
+
+    Parameters
+    ----------
+    layers : (n, 3, kinds) of the first, an inner and the last stage
+    is_single : (n,) the pipeline has one stage
+    drafts : (kinds,)
+    """
+    if not drafts.any():
+        return layers
+    is_there = np.stack([is_single, is_single, np.ones_like(is_single)], axis=-1)
+    return layers + is_there[:, :, None] * drafts
+
+
 def chunk_sizes(layers: int, chunks: int, head_layers: int = 0) -> list[int]:
     """Layers in each chunk of a pipeline, first to last.
 

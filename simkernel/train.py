@@ -6,21 +6,21 @@ Every candidate's step is a ledger whose terms sum to the step exactly. Not know
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from simkernel import plugins
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Floats, distinct, taken
+from simkernel.columns import Codes, Column, Floats, distinct, taken
 from simkernel.hardware import Chips
 from simkernel.layout import LAYOUT_FREE, Layout, layout_of
 from simkernel.ledger import Ledger
 from simkernel.memory import Reserve, resident_ledger
 from simkernel.models import Model
 from simkernel.stack import Stack
-from simkernel.turns import BATCH_FREE, Kept, Turns, kept_of, turns_of
+from simkernel.turns import BATCH_FREE, HIDEABLE, Kept, Turns, kept_of, turns_of
 from simkernel.workload import TrainingJob
 
 
@@ -33,6 +33,7 @@ class Step:
     time : ledger "step_s"; its terms sum to the step
     resident : ledger "resident_bytes" on the fullest device
     fullest_stage : (n,) index in STAGES
+    host_bytes : (n,) of host memory for one device
     compute_frac, memory_frac, network_frac : (n,) utilisation of dense peak, memory rate and
         wires, over the step and over all devices (for watts)
     inside_bytes, outside_bytes : (n,) sent per device and step, inside and outside the domain
@@ -42,6 +43,7 @@ class Step:
     time: Ledger
     resident: Ledger
     fullest_stage: Codes
+    host_bytes: Floats
     compute_frac: Floats
     memory_frac: Floats
     network_frac: Floats
@@ -83,16 +85,18 @@ def training_step(
     turns, kept = shared.turns, shared.kept
     time = _step_ledger(plans, turns, job.stack)
     ranks = (kept.dense_ranks, kept.expert_ranks)
-    resident, fullest = resident_ledger(
-        plans, kept.parameters, kept.memory, kept.stage_layer_counts, ranks, reserve
+    counts = kept.stage_layer_counts
+    resident = resident_ledger(
+        plans, kept.parameters, kept.memory, counts, ranks, reserve, job.keeping
     )
     total = turns.each.times(plans.micro_batches * 1.0) + turns.once
     step_s = np.asarray(time.total)
     wires_s = np.maximum(total.inside_s, total.outside_s)
     return Step(
         time=time,
-        resident=resident,
-        fullest_stage=fullest,
+        resident=resident.ledger,
+        fullest_stage=resident.fullest,
+        host_bytes=resident.host_bytes,
         compute_frac=np.minimum(total.peak_compute_s / step_s, 1.0),
         memory_frac=np.minimum(total.peak_hbm_s / step_s, 1.0),
         network_frac=np.minimum(wires_s / step_s, 1.0),
@@ -126,19 +130,33 @@ def _distinct(
     names = [n for n in TrainingPlans.__dataclass_fields__ if n not in free]
     columns = [getattr(plans, name) for name in names if name != "oversubscription"]
     columns.append(plans.oversubscription.view(np.int64))
+    if plans.has_pairs:
+        columns.append(plans.stages_held * 4 + plans.stage_copies * 2 + plans.runs_pairs)
+    columns = [c for c in columns if (c != c[0]).any()] or columns[:1]
     if len(chips) > 1 or job.stack.is_by_row:
         columns.append(np.arange(len(plans)))
     return distinct(columns)
 
 
 def _step_ledger(plans: TrainingPlans, turns: Turns, stack: Stack) -> Ledger:
-    """The step by what it is spent on, on the slowest stage."""
+    """The step by what it is spent on, on the slowest device."""
     count = plans.micro_batches * 1.0
+    bubble_s, hidden_s = _waited_and_hidden_s(plans, turns)
     terms = {name: value * count for name, value in turns.each_s.items()}
-    terms["bubble"] = _bubble_s(plans, turns)
+    if plans.has_pairs:
+        terms |= _less_hidden(terms, hidden_s)
+    terms["bubble"] = bubble_s
     terms |= turns.once_s
     terms["stragglers"] = _slowest_frac(plans, stack) * sum(terms.values())
     return Ledger("step_s", "s", terms)
+
+
+def _less_hidden(terms: Mapping[str, Floats], hidden_s: Column) -> dict[str, Floats]:
+    """What is left of the traffic that runs beside other micro-batches, each in proportion."""
+    moved = {name: terms[name] for name in HIDEABLE if name in terms}
+    whole_s = sum(moved.values())
+    left_frac = 1.0 - hidden_s / np.where(whole_s > 0.0, whole_s, 1.0)
+    return {name: value * left_frac for name, value in moved.items()}
 
 
 def _slowest_frac(plans: TrainingPlans, stack: Stack) -> Floats:
@@ -150,12 +168,13 @@ def _slowest_frac(plans: TrainingPlans, stack: Stack) -> Floats:
     return stack.straggler_frac * np.sqrt(2.0 * np.log(plans.devices))
 
 
-def _bubble_s(plans: TrainingPlans, turns: Turns) -> Floats:
-    """What the slowest stage waits, by the file of each candidate's schedule."""
-    times = turns.totals_s
+def _waited_and_hidden_s(plans: TrainingPlans, turns: Turns) -> tuple[Floats, Column]:
+    """What the slowest device waits, and what its pairs save, by each candidate's schedule."""
     stages, chunks, count = plans.pipeline_parallel, plans.virtual_stages, plans.micro_batches
-    bubble = np.zeros(len(plans))
-    for code, name in enumerate(plugins.names("schedules")):
-        _, this = plugins.find("schedules", name).span(*times, stages, chunks, count)
-        bubble = np.where(plans.schedule_code == code, this, bubble)
-    return bubble
+    bubble_s, hidden_s = np.zeros(len(plans)), np.zeros(len(plans))
+    for schedule, is_this in plugins.present("schedules", plans.schedule_code):
+        span = schedule.span(turns.times, stages, chunks, count)
+        bubble_s = np.where(is_this, span.bubble_s, bubble_s)
+        if schedule.RUNS_PAIRS:
+            hidden_s = np.where(is_this, span.hidden_s, hidden_s)
+    return bubble_s, hidden_s

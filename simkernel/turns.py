@@ -6,7 +6,8 @@ batch. Many candidates differ only in batch, schedule or power cap: they share t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,12 +15,17 @@ from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Floats
 from simkernel.layout import Layout, StageSync, StageWork
 from simkernel.memory import StageMemory, StageParameters
+from simkernel.offload import activation_copies, where_on_host
 from simkernel.passes import Pass, combine, overlapped
 from simkernel.stack import Stack
-from simkernel.stages import STAGES
+from simkernel.stage_times import PassTimes, StageTimes
+from simkernel.stages import STAGES, by_device
 
 BATCH_FREE = ("global_batch_sequences", "schedule_code", "power_cap_frac")
-"""Decisions of a plan that its turns do not depend on."""
+"""Decisions of a plan that its turns do not depend on, but for the stages a device holds."""
+
+HIDEABLE = ("expert_parallel", "pipeline_send", "offload", "data_parallel_per_micro_batch")
+"""Terms of a turn that run beside another micro-batch where a schedule pairs passes."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,13 @@ class Turns:
 
     Parameters
     ----------
-    totals_s : one turn on the first, an inner and the last stage
-    each_s : terms of a turn on the slowest stage
+    times : passes of one turn on the first, an inner and the last stage
+    each_s : terms of a turn on the slowest device
     once_s : terms of a step that come once, whatever its batch
-    each, once : work of a device per turn and per step, averaged over the stages
+    each, once : work of a device per turn and per step, averaged over the devices
     """
 
-    totals_s: tuple[Floats, ...]
+    times: StageTimes
     each_s: dict[str, Floats]
     once_s: dict[str, Floats]
     each: Pass
@@ -67,41 +73,51 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     layout : of the same rows
     stack : of all of them, or of the same rows
     """
-    turns = [_turn(plans, layout, stack, i) for i in range(len(STAGES))]
-    totals = np.stack([turn.total_s for turn in turns], axis=-1)
-    compared = totals.copy()
-    compared[:, 1] *= plans.pipeline_parallel > 2
+    each_bytes = layout.memory.per_micro_batch
+    copies = activation_copies(plans, each_bytes, layout.host_s_per_byte)
+    turns = [
+        _turn(plans, layout, stack, i, Pass() if copies is None else copies[i])
+        for i in range(len(STAGES))
+    ]
+
+    def on_devices(values: Sequence[Floats]) -> Floats:
+        by_stage = np.stack([v + np.zeros(len(plans)) for v in values], axis=-1)
+        if not plans.has_folds:
+            return by_stage
+        return by_device(by_stage, plans.stages_held) / plans.stage_copies[:, None]
+
+    compared = on_devices([turn.times.turn_s for turn in turns])
+    compared[:, 1] *= plans.model_stages > 2
     slowest, rows = np.argmax(compared, axis=1), np.arange(len(plans))
 
-    def on_slowest(values: list[Floats]) -> Floats:
-        return np.stack([v + np.zeros(len(plans)) for v in values], axis=-1)[rows, slowest]
+    def on_slowest(values: Sequence[Floats]) -> Floats:
+        return on_devices(values)[rows, slowest]
 
     names = layout.work[0].terms
     each_s = {name: on_slowest([work.terms[name] for work in layout.work]) for name in names}
     each_s["pipeline_send"] = on_slowest([turn.send_s for turn in turns])
     each_s["data_parallel_per_micro_batch"] = on_slowest([turn.sync_s for turn in turns])
+    each_s["offload"] = np.zeros(1)  # one row stands for all
+    if copies is not None:
+        each_s["offload"] = on_slowest([turn.offload_s for turn in turns])
     updated = _updated_parameters(plans, layout)
     once_s = {
         "data_parallel": _longest_exposed(plans, layout, stack),
-        "optimiser": updated * layout.update.hbm_s,
+        "optimiser": updated * where_on_host(plans, layout.host_update_s, layout.update.hbm_s),
     }
     each, once = _work(plans, layout, updated)
-    return Turns(tuple(totals.T), each_s, once_s, each, once)
+    times = _with_pairs(plans, layout, stack, [turn.times for turn in turns])
+    return Turns(times, each_s, once_s, each, once)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Elapsed seconds of one micro-batch on one stage, sends and per-micro-batch sync included."""
+    """Elapsed seconds of one micro-batch on one stage, what is beside the passes included."""
 
-    forward_s: Floats
-    backward_s: Floats
+    times: PassTimes
     send_s: Floats
     sync_s: Floats
-
-    @property
-    def total_s(self) -> Floats:
-        """Forward and backward."""
-        return self.forward_s + self.backward_s
+    offload_s: Floats
 
 
 def _zero_masks(plans: TrainingPlans) -> tuple[Floats, Floats]:
@@ -124,8 +140,10 @@ def _reduce(plans: TrainingPlans, sync: StageSync) -> Pass:
     return sync.reduce.times(is_whole) + sync.scatter.times(1.0 - is_whole)
 
 
-def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
+def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int, copy: Pass) -> Turn:
     """One micro-batch on a stage: passes, what is gathered and reduced beside them, sends.
+
+    `copy` moves activations to the host beside the forward and back beside the backward pass.
 
     Sends follow the passes one by one, except between chunks of an interleaved schedule, where
     they run beside them (Narayanan et al. 2021, section 4.1).
@@ -135,28 +153,87 @@ def _turn(plans: TrainingPlans, layout: Layout, stack: Stack, i: int) -> Turn:
     gather, reduce = _gather(plans, sync).times(each_gather), _reduce(plans, sync)
     reduce = reduce.times(each_reduce)
     many, is_chunked = send.times(plans.virtual_stages * 1.0), plans.virtual_stages > 1
-    elapsed, beside_s = [], []
+    elapsed, beside_s, offload_s = [], [], np.zeros(len(plans))
     for done, beside in ((work.forward, gather), (work.backward, gather + reduce)):
         with_sync = overlapped(done, beside, stack)
         chunked = np.maximum(with_sync, combine(done, beside, many))
-        elapsed.append(np.where(is_chunked, chunked, with_sync + send.floor_s))
+        sent_s = np.where(is_chunked, chunked, with_sync + send.floor_s)
+        copied_s = np.maximum(sent_s, copy.host_link_s)
+        elapsed.append(copied_s)
+        offload_s = offload_s + (copied_s - sent_s)
         beside_s.append(with_sync - done.floor_s)
     sync_s = beside_s[0] + beside_s[1]
     alone_s = work.forward.floor_s + work.backward.floor_s
-    return Turn(elapsed[0], elapsed[1], elapsed[0] + elapsed[1] - sync_s - alone_s, sync_s)
+    weight_s = work.backward.weight_s + np.zeros(len(plans))
+    times = PassTimes(elapsed[0], elapsed[1], weight_s)
+    send_s = times.turn_s - sync_s - alone_s - offload_s
+    return Turn(times, send_s, sync_s, offload_s)
+
+
+def _with_pairs(
+    plans: TrainingPlans, layout: Layout, stack: Stack, times: Sequence[PassTimes]
+) -> StageTimes:
+    """Passes of the three stages, and their pairs where a schedule runs any."""
+    if not plans.has_pairs:
+        return StageTimes(*times)
+    sends, pairs = layout.send.times(2.0 * plans.virtual_stages), []
+    each_gather, each_reduce = _zero_masks(plans)
+    for i, sync in enumerate(layout.sync):
+        beside = sends + _gather(plans, sync).times(2.0 * each_gather)
+        beside = beside + _reduce(plans, sync).times(each_reduce)
+        same_s = _pair_s(layout.work[i], layout.work[i], beside, stack, (times[i], times[i]))
+        mirror = (times[i], times[-1 - i])
+        both_s = _pair_s(layout.work[i], layout.work[-1 - i], beside, stack, mirror)
+        pairs.append(np.where(plans.stages_held > 1, both_s, same_s))
+    return StageTimes(*(replace(t, pair_s=s) for t, s in zip(times, pairs, strict=True)))
+
+
+def _pair_s(
+    here: StageWork,
+    there: StageWork,
+    beside: Pass,
+    stack: Stack,
+    alone: tuple[PassTimes, PassTimes],
+) -> Floats:
+    """A forward pass on a stage beside a backward pass of another micro-batch, there.
+
+    What experts exchange runs beside the work of the other pass, as do the sends to the next
+    stages and what sharded weights and gradients take, in `beside`. Never shorter than either pass
+    alone, nor longer than one after the other. Copies to the host and back go opposite ways on the
+    link: each is waited for as in its own pass alone.
+
+    References
+    ----------
+    DeepSeek-V3 report, section 3.2.1, figure 4.
+    """
+    moved = here.exchange + there.exchange
+    done = (here.forward + there.backward).without(moved)
+    both_s = overlapped(done, moved + beside, stack)
+    forward_s, backward_s = alone[0].forward_s, alone[1].backward_s
+    at_least_s = np.maximum(both_s, np.maximum(forward_s, backward_s))
+    return np.minimum(at_least_s, forward_s + backward_s)
 
 
 def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
-    """Once-per-step synchronisation of the stage that waits longest for it."""
+    """Once-per-step synchronisation of the device that waits longest for it."""
     exposed = [
-        _exposed(plans, stack, layout.work[i], layout.sync[i], layout.stage_layer_counts[:, i])
-        for i in range(len(STAGES))
+        _exposed(plans, stack, _device_passes(plans, layout, i), layout.sync[i], layers)
+        for i, layers in enumerate(layout.stage_layer_counts.T)
     ]
     return np.max(np.stack(exposed, axis=-1), axis=-1)
 
 
+def _device_passes(plans: TrainingPlans, layout: Layout, i: int) -> tuple[Pass, Pass]:
+    """Forward and backward of one micro-batch on a device: both its stages where it holds two."""
+    work, mirror = layout.work[i], layout.work[-1 - i]
+    if not plans.has_folds:
+        return work.forward, work.backward
+    more = plans.stages_held - 1.0
+    return work.forward + mirror.forward.times(more), work.backward + mirror.backward.times(more)
+
+
 def _exposed(
-    plans: TrainingPlans, stack: Stack, work: StageWork, sync: StageSync, layers: Floats
+    plans: TrainingPlans, stack: Stack, passes: tuple[Pass, Pass], sync: StageSync, layers: Floats
 ) -> Floats:
     """Seconds by which once-per-step gathers and reductions outlast the passes beside them.
 
@@ -166,9 +243,9 @@ def _exposed(
     each_gather, each_reduce = _zero_masks(plans)
     gather = _gather(plans, sync).times(1.0 - each_gather)
     reduce = _reduce(plans, sync).times(1.0 - each_reduce)
-    alone_s = work.forward.floor_s + work.backward.floor_s
-    out = overlapped(work.forward, gather, stack) + overlapped(work.backward, reduce, stack)
-    out = out - alone_s
+    forward, backward = passes
+    out = overlapped(forward, gather, stack) + overlapped(backward, reduce, stack)
+    out = out - (forward.floor_s + backward.floor_s)
     tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
     return np.maximum(out, tail)
 
@@ -187,5 +264,6 @@ def _work(plans: TrainingPlans, layout: Layout, updated: Floats) -> tuple[Pass, 
     each_gather, each_reduce = _zero_masks(plans)
     gather, reduce = _gather(plans, sync), _reduce(plans, sync)
     each = layout.mean_work + gather.times(2.0 * each_gather) + reduce.times(each_reduce)
-    once = layout.update.times(updated) + gather.times(1.0 - each_gather)
+    on_device = np.where(plans.is_optimiser_on_host, 0.0, updated)
+    once = layout.update.times(on_device) + gather.times(1.0 - each_gather)
     return each, once + reduce.times(1.0 - each_reduce)

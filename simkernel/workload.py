@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.columns import Codes, Floats
+from simkernel.keeping import PLAIN, Keeping
 from simkernel.stack import ISOLATED, Stack
 
 
@@ -20,14 +21,21 @@ class TrainingJob:
     tokens_per_sequence : sequence length
     max_global_batch_tokens : beyond it tokens-to-quality no longer holds
     has_draft_layers : multi-token prediction layers are trained too
+    expert_imbalance : tokens of the busiest expert rank over the mean, times what evenly random
+        routing gives; 1 is a router forced to balance
+    expert_skew : exponent of a power law of the experts' loads on top of it; 0 is none
     stack : the software it runs on
+    keeping : in which form that software keeps what is trained
     """
 
     tokens: float
     tokens_per_sequence: int
     max_global_batch_tokens: float
     has_draft_layers: bool = False
+    expert_imbalance: float = 1.0
+    expert_skew: float = 0.0
     stack: Stack = ISOLATED
+    keeping: Keeping = PLAIN
 
 
 @dataclass(frozen=True)

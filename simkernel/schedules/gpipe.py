@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from simkernel.columns import Codes, Floats
+import numpy as np
+
+from simkernel.columns import Codes, Floats, Masks
 from simkernel.schedules import one_forward_one_backward
+from simkernel.stage_times import Item, Span, StageTimes
+
+IS_CHUNKED = False
+STAGE_MULTIPLE = 1
+STAGES_HELD = 1
+STAGE_COPIES = 1
+RUNS_PAIRS = False
+FREES_IN_PAIRS = False
+NEEDS_EXPERT_PARALLEL = False
+NEEDS_PIPELINE = True
+RUNS_FULL_RECOMPUTE = True
+PUTS_OFF_WEIGHTS = False
 
 
-def span(
-    first_s: Floats,
-    inner_s: Floats,
-    last_s: Floats,
-    stages: Codes,
-    chunks: Codes,
-    micro_batches: Codes,
-) -> tuple[Floats, Floats]:
+def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:
     """As one-forward-one-backward: the order differs in memory, not in time."""
-    return one_forward_one_backward.span(first_s, inner_s, last_s, stages, chunks, micro_batches)
+    return one_forward_one_backward.span(times, stages, chunks, micro_batches)
 
 
 def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:
@@ -23,7 +30,12 @@ def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     return micro_batches * 1.0
 
 
-def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[tuple[str, int, int]]:
+def fills(stages: Codes, micro_batches: Codes) -> Masks:
+    """Any number of micro-batches."""
+    return np.asarray(micro_batches > 0)
+
+
+def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[Item]:
     """Forwards in order, backwards in order."""
-    forward = [("forward", 0, i) for i in range(micro_batches)]
-    return forward + [("backward", 0, i) for i in range(micro_batches)]
+    forward: list[Item] = [(("forward", 0, i),) for i in range(micro_batches)]
+    return forward + [(("backward", 0, i),) for i in range(micro_batches)]

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Floats, Masks
 from simkernel.schedules import one_forward_one_backward
+from simkernel.stage_times import Item, Span, StageTimes
+
+IS_CHUNKED = True
+STAGE_MULTIPLE = 1
+STAGES_HELD = 1
+STAGE_COPIES = 1
+RUNS_PAIRS = False
+FREES_IN_PAIRS = False
+NEEDS_EXPERT_PARALLEL = False
+NEEDS_PIPELINE = True
+RUNS_FULL_RECOMPUTE = True
+PUTS_OFF_WEIGHTS = False
 
 
-def span(
-    first_s: Floats,
-    inner_s: Floats,
-    last_s: Floats,
-    stages: Codes,
-    chunks: Codes,
-    micro_batches: Codes,
-) -> tuple[Floats, Floats]:
+def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:
     """All turns of the slowest stage, and the waiting of one-forward-one-backward over chunks.
 
     Balanced: m (F + B) + (p - 1)(F + B) / v. Needs micro-batches in multiples of the stages.
     """
-    span_s, bubble_s = one_forward_one_backward.span(
-        first_s, inner_s, last_s, stages, chunks, micro_batches
-    )
-    return span_s - bubble_s + bubble_s / chunks, bubble_s / chunks
+    whole = one_forward_one_backward.span(times, stages, chunks, micro_batches)
+    bubble_s = whole.bubble_s / chunks
+    return Span(whole.span_s - whole.bubble_s + bubble_s, bubble_s)
 
 
 def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:
@@ -36,7 +40,12 @@ def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) 
     return np.minimum(warm, micro_batches * chunks) / chunks
 
 
-def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[tuple[str, int, int]]:
+def fills(stages: Codes, micro_batches: Codes) -> Masks:
+    """Whole groups of as many micro-batches as there are stages."""
+    return np.asarray(micro_batches % stages == 0)
+
+
+def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[Item]:
     """Groups of p micro-batches walk through the chunks; backward walks them in reverse."""
     group = [
         (c, g * stages + i)
@@ -44,8 +53,8 @@ def order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[tupl
         for c in range(chunks)
         for i in range(stages)
     ]
-    forward = [("forward", c, i) for c, i in group]
-    backward = [("backward", chunks - 1 - c, i) for c, i in group]
+    forward: list[Item] = [(("forward", c, i),) for c, i in group]
+    backward: list[Item] = [(("backward", chunks - 1 - c, i),) for c, i in group]
     total = len(forward)
     warm = min(2 * (stages - stage - 1) + (chunks - 1) * stages, total)
     passes = forward[:warm]

@@ -7,7 +7,7 @@ holds and which algorithm is taken are not in question here, only who sends how 
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +16,8 @@ import pytest
 
 from costdata.catalog import load
 from planner.evaluate import training_plans
-from planner.rules import ChipSizes, model_counts
+from planner.rule import ChipSizes
+from planner.rules import model_counts
 from planner.space import bills, blocks, columns, make_space
 from planner.study import study_from_text
 from simkernel import plugins
@@ -48,13 +49,15 @@ supernode_devices = [1, 4, 8, 16, 64]
 tensor_parallel = [1, 2, 4]
 pipeline_parallel = [1, 2, 4]
 context_parallel = [1, 2]
+sequence_parallel = ["on", "off"]
 expert_parallel = [1, 2, 4, 8, 16]
 expert_tensor_parallel = [1, 2]
-schedule = ["one_forward_one_backward", "interleaved"]
+schedule = ["1f1b", "interleaved", "combined_1f1b", "zero_bubble", "dual_pipe", "dual_pipe_v"]
 virtual_stages = [1, 2]
 micro_batch_sequences = [1, 2]
 global_batch_sequences = [128, 256]
 zero_stage = [0, 1, 3]
+shard_devices = [0, 2, 4, 8]
 placement = ["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-pp-cp-dp", "cp-tp-dp-pp", "tp-dp-cp-pp"]
 collective = ["ring", "hierarchical", "direct"]
 """
@@ -201,12 +204,24 @@ class Meter:
 
 def stage_layers(plan, shape):
     """Kinds of the layers of every stage."""
-    stages = [[] for _ in range(plan.pp)]
+    stages = [[] for _ in range(plan.stages)]
     at = 0
-    for i, size in enumerate(chunk_sizes(LAYERS, plan.pp * plan.vp, head_layers(shape))):
-        stages[i % plan.pp] += [shape.kinds[code] for code in shape.layer_codes[at : at + size]]
+    for i, size in enumerate(chunk_sizes(LAYERS, plan.stages * plan.vp, head_layers(shape))):
+        kinds = [shape.kinds[code] for code in shape.layer_codes[at : at + size]]
+        stages[i % plan.stages] += kinds
         at += size
     return stages
+
+
+def on_device(plan, by_stage, i):
+    """Of the stage of a device, and of the i-th from the other end where it serves two."""
+    return by_stage[i] + by_stage[-1 - i] if plan.held > 1 else by_stage[i]
+
+
+def walk(plan):
+    """Devices that a micro-batch meets, first to last."""
+    down = [*range(plan.pp)]
+    return down + down[::-1] if plan.stages > plan.pp else down * plan.vp
 
 
 def sent_by_ranks(plan, order, shape):
@@ -217,26 +232,34 @@ def sent_by_ranks(plan, order, shape):
 
     def per_layer(each):
         """Payload of a group: `each(kind)` bytes over the layers of its stage, all step long."""
-        return lambda group: plan.count * sum(each(k) for k in stages[stage_of[group[0]]])
+        return lambda group: (
+            plan.count
+            / plan.holders
+            * sum(each(k) for k in on_device(plan, stages, stage_of[group[0]]))
+        )
 
     tokens = plan.mbs * TOKENS / plan.cp
     tensor = ranks.groups("tp")
     wide = tokens * HIDDEN * BF16_BYTES
     # Both sub-blocks gather and scatter, forward and backward; backward gathers inputs again.
-    meter.collective("all_gather", tensor, per_layer(lambda kind: 3 * 2 * wide))
-    meter.collective("reduce_scatter", tensor, per_layer(lambda kind: 2 * 2 * wide))
+    # Ranks that work on all tokens add up what each sub-block gives, forward and backward.
+    meter.collective("all_gather", tensor, per_layer(lambda kind: 3 * 2 * wide * plan.sp))
+    meter.collective("reduce_scatter", tensor, per_layer(lambda kind: 2 * 2 * wide * plan.sp))
+    meter.collective("all_reduce", tensor, per_layer(lambda kind: 2 * 2 * wide * (1 - plan.sp)))
     heads = KV_HEADS / min(plan.tp, KV_HEADS)
     keys = plan.mbs * TOKENS * heads * 2 * (HIDDEN // HEADS) * BF16_BYTES
     # Keys and values go round forward; backward they do again, and their gradients with them.
     meter.collective("all_gather", ranks.groups("cp"), per_layer(lambda kind: 3 * keys))
     expert_bytes(plan, ranks, meter, per_layer, tokens / plan.tp)
     sync_bytes(plan, ranks, meter, stages, stage_of)
-    for line in ranks.groups("pp"):
-        for boundary in range(plan.pp * plan.vp - 1):
-            here, there = line[boundary % plan.pp], line[(boundary + 1) % plan.pp]
-            for source, target in ((here, there), (there, here)):
-                if plan.pp > 1:
-                    meter.send(source, target, plan.count * wide / plan.tp)
+    lines, group_of = ranks.groups("pp"), {rank: group for group in tensor for rank in group}
+    for here, there in (pair for line in lines for pair in pairwise(line[i] for i in walk(plan))):
+        for source, target in ((here, there), (there, here)):
+            if here != there:
+                meter.send(source, target, plan.count * wide / plan.tp)
+                # Each rank of a tensor group sends a part, for its own share of one gather.
+                part = plan.count * wide / plan.tp * (1 - plan.sp)
+                meter.collective("all_gather", [group_of[target]], lambda group, p=part: p)
     return meter.bytes
 
 
@@ -277,13 +300,36 @@ def sync_bytes(plan, ranks, meter, stages, stage_of):
         (dense, ranks.groups("cp", "dp")),
         (expert, ranks.expert_groups("edp")),
     ):
-        for operation, each in (
-            ("all_gather", gathers * BF16_BYTES),
-            (reduction, reduces * FP32_BYTES),
+        runs = [run for group in groups for run in runs_of(group, plan.copies)]
+        same = [
+            list(row) for group in groups for row in zip(*runs_of(group, plan.copies), strict=True)
+        ]
+        for operation, members, each in (
+            ("all_gather", runs, gathers * BF16_BYTES),
+            (reduction, runs, reduces * FP32_BYTES),
+            ("all_reduce", same, reduces * FP32_BYTES / (len(runs[0]) * plan.holders)),
         ):
             meter.collective(
-                operation, groups, lambda group, h=held, e=each: e * h[stage_of[group[0]]]
+                operation,
+                members,
+                lambda group, h=held, e=each: e * on_device(plan, h, stage_of[group[0]]),
             )
+        mirror_bytes(plan, ranks, meter, held, len(runs[0]))
+
+
+def mirror_bytes(plan, ranks, meter, held, replicas):
+    """Shards of gradients and weights between the two devices that hold the same stages."""
+    widths = (FP32_BYTES, FP32_BYTES if plan.zero == 0 else BF16_BYTES)
+    for line in ranks.groups("pp") if plan.holders > 1 else []:
+        for i, (source, target) in enumerate(zip(line, line[::-1], strict=True)):
+            shard = on_device(plan, held, i) / replicas
+            meter.send(source, target, shard / 2 * sum(widths))
+
+
+def runs_of(group, copies):
+    """A group in rank order cut into as many equal runs of neighbours as copies of the state."""
+    size = len(group) // copies
+    return [group[i : i + size] for i in range(0, len(group), size)]
 
 
 def dense_parameters(plan, kind):
@@ -329,14 +375,19 @@ def plan_at(plans, step, i):
         used=int(step.used_per_domain[i]),
         tp=int(plans.tensor_parallel[i]),
         cp=int(plans.context_parallel[i]),
+        sp=int(plans.sequence_parallel[i] or plans.tensor_parallel[i] == 1),
         dp=int(plans.data_parallel[i]),
         pp=int(plans.pipeline_parallel[i]),
         vp=int(plans.virtual_stages[i]),
+        held=int(plans.stages_held[i]),
+        holders=int(plans.stage_copies[i]),
+        stages=int(plans.model_stages[i]),
         ep=int(plans.expert_parallel[i]),
         etp=int(plans.expert_tensor_parallel[i]),
         mbs=int(plans.micro_batch_sequences[i]),
         count=int(plans.micro_batches[i]),
         zero=int(plans.zero_stage[i]),
+        copies=int(plans.state_copies[i]),
         collective=plugins.names("collectives")[plans.collective_code[i]],
     )
 

@@ -10,7 +10,7 @@ import planner.run
 from planner.archive import Archive
 from planner.engine import catalogue_names, prepare
 from planner.evaluate import evaluate
-from planner.rules import Context
+from planner.rule import Context
 from planner.search import sweep as sweeping
 from planner.search.sweep import sweep, sweep_bill
 from planner.space import bills, rules_in_order, values_of

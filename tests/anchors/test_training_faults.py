@@ -45,7 +45,7 @@ MOVES = {
     "data_parallel",
 }  # fmt: skip
 WORKS = {"embedding_and_head", "gemm", "elementwise", "attention", "recompute", "optimiser"}
-WAITS = {"host", "bubble", "stragglers", "power_cap"}
+WAITS = {"host", "bubble", "stragglers", "power_cap", "offload"}
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +87,19 @@ def test_every_training_fault_is_held_by_tests_that_are_there_or_waits():
 @pytest.mark.parametrize("name", plugins.names("schedules"))
 def test_simai_270_a_step_has_two_passes_per_stage_and_micro_batch(name):
     """A depth fixed in code would leave passes out, or make them without end."""
-    module, micro_batches = plugins.find("schedules", name), 64
-    chunks = 2 if name == "interleaved" else 1
-    for stages in (2, 4, 8, 16, 32, 64):
-        passes = [module.order(s, stages, chunks, micro_batches) for s in range(stages)]
-        assert sum(map(len, passes)) == 2 * stages * chunks * micro_batches
+    module, micro_batches = plugins.find("schedules", name), 128
+    chunks = 2 if module.IS_CHUNKED else 1
+    for devices in (2, 4, 8, 16, 32, 64):
+        passes = [
+            [one for item in module.order(d, devices, chunks, micro_batches) for one in item]
+            for d in range(devices)
+        ]
+        kinds = [kind for some in passes for kind, *_ in some]
+        stages = devices * module.STAGES_HELD // module.STAGE_COPIES
+        assert kinds.count("forward") == stages * chunks * micro_batches
+        assert kinds.count("input") == kinds.count("weight")
+        whole = kinds.count("backward") + kinds.count("input")
+        assert whole == stages * chunks * micro_batches
         assert all(len(set(some)) == len(some) for some in passes)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.rules import ChipSizes, ModelCounts
+from planner.rule import ChipSizes, ModelCounts
 from planner.space import bills, blocks, make_space
 from planner.study import study_from_text
 

@@ -236,3 +236,20 @@ def test_every_shipped_chip_joins_its_shipped_curves():
             assert np.all(np.isfinite(getattr(curve, spec.name))), spec.name
     assert np.all(chips.scaleup_peer_bytes_per_s <= chips.scaleup_bytes_per_s)
     assert np.all(chips.power.cap_w > chips.power.idle_w)
+
+
+def test_a_tpu_reserves_what_its_compiler_says_and_a_gpu_the_planning_figure():
+    """3.5 GB off a chip of 16 GiB would refuse runs that were made on it."""
+    shelf = load()
+    assert shelf.reserve("TPU-v5e").framework_bytes == 0.25 * 2**30
+    assert shelf.reserve("TPU-v7-Ironwood").framework_bytes == 2.5 * 2**30
+    assert shelf.reserve("H100-SXM").framework_bytes == shelf.planning("framework_bytes")
+
+
+def test_every_profile_says_in_which_form_it_keeps_what_is_trained():
+    """A stack without a row would be booked another's bytes."""
+    shelf = load()
+    assert set(shelf.tables["keeping"]) == set(shelf.tables["profiles"])
+    assert shelf.keeping("shipped", "TPU-v6e") == shelf.keeping("xla", "TPU-v6e")
+    assert shelf.keeping("shipped", "B200-SXM").gradient_bytes == 2
+    assert shelf.keeping("compiled_2023", "B200-SXM").gradient_bytes == 4

@@ -78,7 +78,6 @@ UNPROVEN = {
 """Functions that this test cannot call or read, and why."""
 
 RETURNS = {
-    "simkernel.schedules.*.span": "span_s",
     "simkernel.schedules.*.in_flight": "batches",
 }
 """Names that tell the unit of a result where the function's name does not."""

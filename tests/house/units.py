@@ -63,6 +63,7 @@ PLAIN = {
     **dict.fromkeys(("key_dim", "value_dim", "oversubscription", "pue", "lost"), "count"),
     **dict.fromkeys(("compute_exponent", "memory_exponent", "columns_half"), "count"),
     **dict.fromkeys(("rows_half", "inner_half", "tokens_half"), "count"),
+    **dict.fromkeys(("expert_imbalance", "expert_skew", "skew"), "count"),
     **dict.fromkeys(("dense", "expert", "used"), "count"),  # parameters, simkernel/memory.py
     **dict.fromkeys(("per_micro_batch", "again"), "byte"),  # activations, simkernel/memory.py
     **dict.fromkeys(("cv", "peak_over"), "count"),  # peak_over_mean, simkernel/arrivals.py

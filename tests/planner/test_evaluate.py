@@ -3,7 +3,7 @@
 import pytest
 from small import DENSE, MOE, planner, with_lines
 
-from planner.axes import AXES, axes_of
+from planner.axes import AXES, DEFAULT_SCHEDULE, axes_of
 
 KEYS = {
     "feasible",
@@ -246,11 +246,24 @@ CHANGES = {
     "collective": ("collective=hierarchical",),
     "power_cap_frac": ("power_cap_frac=0.6",),
     "profile": ("profile=compiled_2023",),
+    "offload": ("offload=half_activations",),
+    "shard_devices": ("shard_devices=16",),
 }
 """A change of every axis that should show."""
 
+CHANGES_OF_DENSE = {"sequence_parallel": ("sequence_parallel=off",)}
+"""Axes with one value for models of experts."""
+
+NAMED = {
+    "schedule": (
+        ("combined_1f1b", "vp=2"), ("gpipe", "vp=1"), ("zero_bubble", "vp=1"),
+        ("dual_pipe", "vp=1"), ("dual_pipe_v", "vp=1"),
+    ),
+}  # fmt: skip
+"""Names of an axis that each differ from the plain one, with what goes with them."""
+
 ONE_VALUE = {
-    "scaleout_fabric": "roce", "compute": "measured", "offload": "optimizer",
+    "scaleout_fabric": "roce", "compute": "measured",
 }  # fmt: skip
 """Axes with a single value in this version: any other is refused."""
 
@@ -258,17 +271,19 @@ ONE_VALUE = {
 def test_every_axis_has_a_change_that_shows_or_one_value():
     """A new axis would come in without anybody asking what it does (SimAI#263)."""
     names = {axis.name for axis in axes_of("train")}
-    assert names == set(CHANGES) | set(ONE_VALUE) | {"data_parallel"}
+    assert names == {*CHANGES, *CHANGES_OF_DENSE, *ONE_VALUE, "data_parallel"}
     assert all(AXES[name].ready for name in ONE_VALUE)
 
 
-def test_no_axis_is_a_dead_knob(experts):
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_no_axis_is_a_dead_knob(experts, study, is_dense):
     """A setting would be taken and change nothing (astra-sim#207)."""
-    base = evaluated(experts, *BASE)
+    file, start = (study, ()) if is_dense else (experts, BASE)
+    base = evaluated(file, *start)
     assert base["feasible"]
     dead = []
-    for axis, settings in CHANGES.items():
-        changed = evaluated(experts, *BASE, *settings)
+    for axis, settings in (CHANGES_OF_DENSE if is_dense else CHANGES).items():
+        changed = evaluated(file, *start, *settings)
         moved = [
             name
             for name in ("days", "usd", "resident_bytes", "it_mean_w")
@@ -279,8 +294,30 @@ def test_no_axis_is_a_dead_knob(experts):
     assert not dead
 
 
+def test_every_schedule_differs_from_the_plain_one(experts):
+    """A schedule would be listed and priced as another (astra-sim#207)."""
+    plain = evaluated(experts, *BASE, *CHANGES["schedule"])["metrics"]
+    listed = {name for name, *_ in NAMED["schedule"]} | {"interleaved", DEFAULT_SCHEDULE}
+    assert listed == set(AXES["schedule"].names)
+    for name, *rest in NAMED["schedule"]:
+        metrics = evaluated(experts, *BASE, f"schedule={name}", *rest)["metrics"]
+        moved = [n for n in ("days", "resident_bytes") if metrics[n] != plain[n]]
+        assert moved, name
+
+
+def test_the_imbalance_of_experts_is_no_dead_knob_and_not_even_by_default(experts):
+    """Real routers are skewed: a default of 1 would promise what no run has."""
+
+    def days(*more):
+        return evaluated(experts, *BASE, *more)["metrics"]["days"]
+
+    even = days('workload.main.expert_imbalance="uniform"')
+    assert even < days() < days("workload.main.expert_imbalance=2.0")
+    assert even < days("workload.main.expert_imbalance={ power_law = 0.5 }")
+
+
 def test_an_axis_without_physics_is_refused(experts):
-    """An offload that is not modelled would be taken for one that costs nothing."""
+    """A source of times that is not there would be taken for another."""
     for axis, value in ONE_VALUE.items():
         answer = planner("evaluate", experts, "--set", f"{axis}={value}")
         assert answer.code == 2
@@ -365,3 +402,25 @@ def test_what_the_run_accepts_can_be_evaluated(tmp_path):
     assert evaluated(study, "supernodes=2", "accelerator=GB200", "gbs=576", "limits.days=999")[
         "axes"
     ]["devices"] == 144  # fmt: skip
+
+
+def test_a_host_too_small_for_what_is_offloaded_is_a_limit(study):
+    """A plan would fit on its devices and fill a host that does not have the memory."""
+    much = ("tp=1", "mbs=16", "gbs=1024", "devices=64")
+    document = evaluated(study, *much, "offload=activations")
+    lines = {line["limit"]: line for line in document["violations"]}
+    assert lines["host_memory"]["have"] > lines["host_memory"]["need"] == 250e9
+    plain = evaluated(study, *much, "offload=none")
+    limits = {line["limit"] for line in plain["violations"]}
+    assert "memory" in limits
+    assert "host_memory" not in limits
+
+
+def test_offload_makes_room_on_the_device_and_is_the_change_that_saves_a_plan(study):
+    """A person would be told to buy more chips where the host has room."""
+    tight = evaluated(study, "tp=1", "zero_stage=3", "mbs=4", "offload=none")
+    loose = evaluated(study, "tp=1", "zero_stage=3", "mbs=4", "offload=activations")
+    room = tight["metrics"]["resident_bytes"] - loose["metrics"]["resident_bytes"]
+    terms = [d["ledgers"]["resident_bytes"]["terms"]["activations"] for d in (tight, loose)]
+    assert room >= terms[0] - terms[1] > 0
+    assert loose["metrics"]["step_s"] >= tight["metrics"]["step_s"]

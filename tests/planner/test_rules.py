@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from planner.axes import AXES
-from planner.rules import (
-    ChipSizes,
-    Context,
-    ModelCounts,
-    bill_rules,
-    model_counts,
-    train_rules,
-)
+from planner.rule import ChipSizes, Context, ModelCounts
+from planner.rules import bill_rules, model_counts, train_rules
 from planner.study_parts import TrainWorkload
 from simkernel.models import Core, LayerKind, Model
 
@@ -21,8 +15,20 @@ MOE = ModelCounts(61, (128,), (0,), (2048, 18432), 256, (2048,), 4096)
 GQA = ModelCounts(80, (64,), (8,), (28672,), 0, (), 8192)
 CHIP = ChipSizes((4, 8, 16), 4, ("bf16",))
 LEVELS = {
-    "schedule": ("one_forward_one_backward", "gpipe", "interleaved"),
+    "schedule": (
+        "one_forward_one_backward",
+        "gpipe",
+        "interleaved",
+        "zero_bubble",
+        "dual_pipe",
+        "dual_pipe_v",
+        "combined_1f1b",
+    ),  # fmt: skip
+    "recompute": ("none", "full"),
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
+    "sequence_parallel": ("on", "off"),
+    "offload": ("none", "optimizer", "activations"),
+    "shard_devices": (0, 8),
     "zero_stage": (0, 1, 3),
     "precision": ("bf16", "fp8"),
     "data_parallel": ("derived",),
@@ -36,12 +42,16 @@ PLAIN = {
     "expert_parallel": 1,
     "expert_tensor_parallel": 1,
     "data_parallel": 0,
+    "sequence_parallel": 0,
+    "offload": 0,
+    "shard_devices": 0,
     "schedule": 0,
     "virtual_stages": 1,
     "micro_batch_sequences": 1,
     "global_batch_sequences": 1024,
     "placement": 0,
     "zero_stage": 1,
+    "recompute": 0,
     "precision": 0,
 }
 
@@ -59,6 +69,23 @@ def broken(model, **values):
     [
         (MOE, {}, set()),
         (GQA, {}, set()),
+        (GQA, {"sequence_parallel": 1}, {"sequence_parallel_repeats"}),
+        (GQA, {"shard_devices": 8}, set()),
+        (GQA, {"shard_devices": 64}, {"shard_devices_repeats"}),
+        (GQA, {"shard_devices": 8, "zero_stage": 0}, {"shard_devices_repeats"}),
+        (GQA, {"shard_devices": 12}, {"shards_do_not_divide_replicas"}),
+        (MOE, {"shard_devices": 8, "expert_parallel": 8}, set()),
+        (
+            MOE,
+            {"shard_devices": 8, "expert_parallel": 64},
+            {"shards_do_not_divide_replicas"},
+        ),
+        (GQA, {"sequence_parallel": 1, "tensor_parallel": 8}, set()),
+        (
+            MOE,
+            {"sequence_parallel": 1, "tensor_parallel": 8},
+            {"experts_need_sequence_parallel"},
+        ),
         (GQA, {"supernode_devices": 32}, {"supernode_not_offered"}),
         (GQA, {"devices": 8, "supernode_devices": 16}, {"supernode_larger_than_job"}),
         (GQA, {"devices": 12, "supernode_devices": 16, "global_batch_sequences": 12}, set()),
@@ -123,6 +150,87 @@ def broken(model, **values):
             | {"global_batch_sequences": 32},
             {"micro_batches_do_not_fill_pipeline"},
         ),
+        (GQA, {"pipeline_parallel": 4, "schedule": 3}, set()),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 3, "virtual_stages": 5},
+            {"virtual_stages_need_interleaving"},
+        ),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 128}, set()),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 112},
+            {"micro_batches_do_not_fill_pipeline"},
+        ),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 4, "global_batch_sequences": 144},
+            {"micro_batches_do_not_fill_pipeline"},
+        ),
+        (
+            GQA,
+            {"devices": 48, "pipeline_parallel": 3, "schedule": 4}
+            | {"global_batch_sequences": 160},
+            {"schedule_needs_even_stages"},
+        ),
+        (
+            GQA,
+            {"devices": 48, "pipeline_parallel": 3, "schedule": 5}
+            | {"global_batch_sequences": 144},
+            set(),
+        ),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 5, "virtual_stages": 2},
+            {"virtual_stages_need_interleaving"},
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 32, "schedule": 5},
+            {"virtual_stages_exceed_layers"},
+        ),
+        (
+            GQA,
+            {"devices": 4, "pipeline_parallel": 4, "schedule": 4, "supernode_devices": 4},
+            set(),
+        ),
+        (
+            GQA,
+            {"devices": 4, "pipeline_parallel": 4, "schedule": 5, "supernode_devices": 4},
+            {"zero_stage_repeats"},
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5, "expert_parallel": 8},
+            set(),
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5},
+            {"schedule_needs_expert_parallel"},
+        ),
+        (
+            MOE,
+            {"pipeline_parallel": 4, "schedule": 6, "virtual_stages": 5}
+            | {"recompute": 1, "expert_parallel": 8},
+            {"schedule_forbids_full_recompute"},
+        ),
+        (MOE, {"schedule": 6, "expert_parallel": 8}, set()),
+        (
+            MOE,
+            {"schedule": 6, "expert_parallel": 8, "virtual_stages": 2},
+            {"virtual_stages_need_interleaving"},
+        ),
+        (MOE, {"schedule": 3, "expert_parallel": 8}, {"schedule_repeats"}),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "recompute": 1}, set()),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "offload": 1}, set()),
+        (
+            GQA,
+            {"pipeline_parallel": 4, "schedule": 4, "offload": 2},
+            {"schedule_forbids_offloaded_activations"},
+        ),
+        (GQA, {"pipeline_parallel": 4, "offload": 2}, set()),
+        (GQA, {"pipeline_parallel": 4, "schedule": 4, "shard_devices": 8}, set()),
         (GQA, {"global_batch_sequences": 100}, {"batch_does_not_divide"}),
         (GQA, {"schedule": 1}, {"schedule_repeats"}),
         (GQA, {"placement": 1}, {"placement_repeats"}),
@@ -200,3 +308,12 @@ def test_counts_come_from_every_kind_of_layer():
         expert_widths=(2048,),
         tokens_per_sequence=4096,
     )
+
+
+def test_nothing_is_put_into_a_host_that_nobody_knows():
+    """A plan would fit because its state is in memory that may not be there."""
+    rule = next(rule for rule in train_rules() if rule.name == "host_not_known")
+    for has_host, allowed in ((True, [True, True]), (False, [True, False])):
+        chip = ChipSizes((8,), 8, ("bf16",), has_host)
+        found = rule.allows({"offload": np.array([0, 1])}, Context(GQA, chip, LEVELS))
+        assert list(found) == allowed

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.plan_keys import broken_rules, codes_of, neighbours, plan_key, plan_name
-from planner.rules import ChipSizes, ModelCounts
+from planner.rule import ChipSizes, ModelCounts
 from planner.space import bills, blocks, columns, keys_of, make_space, rules_in_order
 from planner.study import study_from_text
+from simkernel import plugins
 from simkernel.errors import BadStudy, UnknownName
 
 MOE = ModelCounts(61, (128,), (0,), (2048, 18432), 256, (2048,), 4096)
@@ -81,7 +82,7 @@ levels = {
     "virtual_stages": st.sampled_from([1, 2, 40]),
     "global_batch_sequences": st.sampled_from([16, 24, 64]),
     "placement": st.sampled_from(["tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "pp-tp-cp-dp"]),
-    "schedule": st.sampled_from(["one_forward_one_backward", "interleaved", "gpipe"]),
+    "schedule": st.sampled_from(plugins.names("schedules")),
     "zero_stage": st.sampled_from([0, 1, 3]),
     "precision": st.sampled_from(["bf16", "fp8"]),
     "accelerator": st.sampled_from(["A", "B"]),

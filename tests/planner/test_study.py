@@ -126,7 +126,7 @@ def test_a_missing_key_is_told_with_what_it_wants():
         ("tensor_parallel = 'offered'", "not a whole number"),
         ("precision = 'bf17'", "not one of the names"),
         ("zero_stage = 4", "out of bounds"),
-        ("offload = 'optimizer'", "no physics in this version"),
+        ("offload = 'disk'", "not one of the names"),
         ("compute = 'measured'", "no physics in this version"),
         ("profile = 'mine'", "not one of the names"),
         ("power_cap_frac = 1.2", "out of bounds"),
@@ -170,6 +170,15 @@ def test_every_kind_of_bad_table_is_told(table, problem):
     """A slip of unit or a misspelt key would change the answer in silence."""
     (fault,) = faults_of(f"{GOOD}\n{table}\n")
     assert problem in fault
+
+
+@pytest.mark.parametrize("given", ["0.9", '"zipf"', "{ power_law = -1 }", "{ zipf = 1 }"])
+def test_an_imbalance_of_experts_that_cannot_be_is_told(given):
+    """A misspelt distribution would be taken as even routing."""
+    key = f"tokens_per_sequence = 4096\nexpert_imbalance = {given}"
+    (fault,) = faults_of(GOOD.replace("tokens_per_sequence = 4096", key))
+    assert fault.startswith("studies/x.toml:10: workload.main.expert_imbalance")
+    assert "{ power_law = 0.3 }" in fault
 
 
 def test_names_of_the_catalogue_are_looked_up_and_spelled_its_way():

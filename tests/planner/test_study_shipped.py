@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from costdata.catalog import load
-from planner.rules import ChipSizes, ModelCounts
+from planner.rule import ChipSizes, ModelCounts
 from planner.space import bills, blocks, columns, make_space
 from planner.study import read_study
 from simkernel.hardware import PRECISIONS

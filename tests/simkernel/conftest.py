@@ -33,6 +33,8 @@ def chip(**changes):
         "scaleup_topology_code": np.array([TOPOLOGIES.index("switched")]),
         "scaleout_bytes_per_s": one * 50e9,
         "host_link_bytes_per_s": one * 64e9,
+        "host_memory_bytes": one * 250e9,
+        "host_memory_bytes_per_s": one * 75e9,
         "devices_per_host": np.array([8]),
         "gemm": GemmCurve(gemm * 0.8, gemm * 96, gemm * 96, gemm * 96, gemm * 0.8, gemm * 3e-6),
         "attention": AttentionCurve(one * 0.65, one * 512, one * 0.8, one * 5e-6, one * 0.8),

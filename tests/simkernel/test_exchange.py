@@ -4,9 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import moe_model
+from conftest import chip, dense_model, moe_model
 
-from simkernel.exchange import distinct_domains
+from simkernel import plugins
+from simkernel.candidates import plan_of
+from simkernel.exchange import boundary_send, distinct_domains, tensor_backward, tensor_traffic
+from simkernel.placement import place
+from simkernel.share import share_of
+from simkernel.traffic import network
+from simkernel.workload import TrainingJob
 
 KIND = moe_model(experts=256, top_k=8).kinds[0]
 DOMAINS = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
@@ -29,3 +35,38 @@ def test_node_limited_routing_agrees_with_a_monte_carlo_of_deepseek_v3():
 def test_one_domain_holds_all():
     """A group inside one domain would send outside."""
     assert distinct_domains(np.ones(1), KIND) == pytest.approx([1.0])
+
+
+def tensor_share(sequence_parallel):
+    """Eight tensor ranks over a ring, with or without sequence parallelism; two stages."""
+    plan = plan_of(
+        devices=16,
+        supernode_devices=8,
+        tensor_parallel=8,
+        pipeline_parallel=2,
+        sequence_parallel=sequence_parallel,
+        collective_code=plugins.code("collectives", "ring"),
+    )
+    placement = place(plan.degrees, plan.supernode_devices, plan.placement_code)
+    wires = network(chip(), plan.supernode_devices, plan.oversubscription)
+    return share_of(TrainingJob(1e12, 2048, 65e6), chip(), plan, placement, wires)
+
+
+def test_sequence_parallelism_sends_as_much_forward_and_a_gather_more_backward():
+    """A gather and a scatter are an all-reduce (Korthikanti et al. 2022, section 4.2.2)."""
+    model = dense_model()
+    on, off = tensor_share(1), tensor_share(0)
+    forward, backward = (
+        [f(share, model, model.kinds[0]).inside_bytes for share in (on, off)]
+        for f in (tensor_traffic, tensor_backward)
+    )
+    assert forward[0] == pytest.approx(forward[1], rel=1e-12)
+    assert backward[1] == pytest.approx(forward[1], rel=1e-12)
+    assert backward[0] == pytest.approx(1.5 * forward[0], rel=1e-12)
+
+
+def test_a_stage_sends_every_token_once_and_gathers_it_where_ranks_work_on_all():
+    """Eight ranks that each sent everything would load the slow network eightfold."""
+    on, off = (boundary_send(tensor_share(code), dense_model()) for code in (1, 0))
+    assert on.outside_bytes == off.outside_bytes > 0
+    assert on.inside_bytes == 0 < off.inside_bytes

@@ -1,12 +1,17 @@
 """Memory against the closed forms of the selective-recompute paper."""
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import chip, moe_model
 
+from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, plan_of
+from simkernel.hardware import PRECISIONS
+from simkernel.keeping import Keeping
 from simkernel.layout import layout_of
 from simkernel.memory import (
     Reserve,
@@ -75,8 +80,8 @@ def ledger(model, plan, job=None):
     job = job or TrainingJob(1e12, 2048, 65e6)
     layout = layout_of(job, model, chip(), plan)
     ranks = (layout.dense_ranks, layout.expert_ranks)
-    counts = layout.stage_layer_counts
-    return resident_ledger(plan, layout.parameters, layout.memory, counts, ranks, NO_RESERVE)[0]
+    args = (plan, layout.parameters, layout.memory, layout.stage_layer_counts)
+    return resident_ledger(*args, ranks, NO_RESERVE, job.keeping).ledger
 
 
 def test_a_parameter_takes_18_bytes_and_zero_cuts_each_part_in_its_turn():
@@ -89,6 +94,17 @@ def test_a_parameter_takes_18_bytes_and_zero_cuts_each_part_in_its_turn():
         state = terms["weights"] + terms["gradients"] + terms["optimiser"]
         parameters = parameters if zero else state[0] / 18
         assert state[0] == pytest.approx(parameters * (whole + (18 - whole) / 8), rel=1e-12)
+
+
+def test_replicas_that_share_out_a_copy_hold_as_much_as_so_few_replicas():
+    """Hybrid sharding over 4 of 8 would be booked as if all 8 shared the state."""
+    model = gpt(8, 1024, 16)
+    eight = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8, zero_stage=3)
+    four = plan_of(devices=4, supernode_devices=8, global_batch_sequences=4, zero_stage=3)
+    hybrid = replace(eight, shard_devices=np.array([4]))
+    for name in ("weights", "gradients", "optimiser"):
+        held = [ledger(model, plan).terms[name][0] for plan in (hybrid, four, eight)]
+        assert held[0] == held[1] == pytest.approx(2 * held[2], rel=1e-12)
 
 
 def test_llmfit_230_memory_counts_every_expert_and_expert_parallel_divides_them():
@@ -111,8 +127,8 @@ def test_megatron_525_the_reserve_is_a_term_of_its_own_and_counts():
     layout = layout_of(job, model, chip(), plan)
     args = (plan, layout.parameters, layout.memory, layout.stage_layer_counts)
     ranks = (layout.dense_ranks, layout.expert_ranks)
-    bare, _ = resident_ledger(*args, ranks, NO_RESERVE)
-    kept, _ = resident_ledger(*args, ranks, Reserve(3.5e9, 0.1))
+    bare = resident_ledger(*args, ranks, NO_RESERVE).ledger
+    kept = resident_ledger(*args, ranks, Reserve(3.5e9, 0.1)).ledger
     moving = bare.terms["activations"] + bare.terms["logits"]
     assert kept.total[0] == pytest.approx(bare.total[0] + 3.5e9 + 0.1 * moving[0], rel=1e-12)
 
@@ -142,3 +158,108 @@ def test_megatron_1784_expert_activations_follow_top_k_and_the_expert_groups():
     assert kept(moe_model(top_k=4, width=2048)) > 1.1 * plain
     assert kept(moe_model(top_k=4), expert_tensor_parallel=2) > plain
     assert kept(moe_model(top_k=4), expert_parallel=8) > plain
+
+
+def test_the_form_in_which_a_stack_keeps_its_state_is_counted_as_it_says():
+    """Gradients in 16 bits would be booked in 32, and runs that fit would be called impossible."""
+    model = gpt(8, 1024, 16)
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8, zero_stage=0)
+    narrow = replace(plan, precision_code=np.array([PRECISIONS.index("mxfp8")]))
+    sharded = replace(plan, zero_stage=np.array([3]))
+    half = TrainingJob(1e12, 2048, 65e6, keeping=Keeping(gradient_bytes=2.0, logit_bytes=4.0))
+    alone = TrainingJob(1e12, 2048, 65e6, keeping=Keeping(narrow_copies=2, is_narrow_alone=True))
+    single = TrainingJob(1e12, 2048, 65e6, keeping=Keeping(has_weight_copy=False))
+    full = ledger(model, plan).terms
+    assert ledger(model, plan, half).terms["gradients"] == full["gradients"] / 2
+    assert ledger(model, plan, half).terms["logits"] == full["logits"] * 4 / 6
+    held = ledger(model, narrow, alone).terms["weights"] / full["weights"]
+    assert held == pytest.approx(2 * 1.03 / 2)
+    assert ledger(model, plan, alone).terms["weights"] == full["weights"]
+    assert ledger(model, sharded, single).terms["weights"] == 0
+    assert ledger(model, plan, single).terms["weights"] == full["weights"]
+
+
+def test_results_of_experts_wait_only_where_the_router_scales_them_afterwards():
+    """A mixture would be booked top_k rows of hidden a token that no kernel kept."""
+    model, plan = moe_model(), plan_of(devices=8, supernode_devices=8)
+    after = TrainingJob(1e12, 2048, 65e6)
+    before = replace(after, keeping=Keeping(keeps_combined=False))
+    kept, less = (
+        layer_activation_bytes(share(job, plan), model, model.kinds[0]) for job in (after, before)
+    )
+    assert kept - less == pytest.approx(2048 * model.kinds[0].top_k * model.hidden * 2, rel=1e-12)
+
+
+PUBLISHED = Path(__file__).parents[1] / "truth" / "selective_recompute_memory.csv"
+
+
+def published():
+    """Rows of the paper's figures 1 and 7."""
+    with PUBLISHED.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def seqsel(row, **changes):
+    """Model, job and plan of a row; no vocabulary and no norms, as the paper counts."""
+    size = {name: int(row[name]) for name in ("hidden", "heads", "layers", "sequence_tokens")}
+    model = gpt(size["layers"], size["hidden"], size["heads"], vocab=0)
+    kind = replace(model.kinds[0], vector_parameters=0)
+    chunks = int(row["virtual_stages"])
+    names = ("interleaved" if chunks > 1 else "one_forward_one_backward",)
+    degrees = ("tensor_parallel", "pipeline_parallel")
+    batches = ("virtual_stages", "micro_batch_sequences", "global_batch_sequences")
+    decisions = {name: int(row[name]) for name in (*degrees, *batches)}
+    plan = plan_of(
+        **decisions,
+        devices=decisions["tensor_parallel"] * decisions["pipeline_parallel"],
+        supernode_devices=8,
+        zero_stage=0,
+        schedule_code=plugins.code("schedules", names[0]),
+        sequence_parallel=row["sequence_parallel"] == "on",
+        recompute_code=RECOMPUTE.index(row["recompute"]),
+    )
+    stack = Stack(is_attention_fused=False)
+    job = TrainingJob(1e12, size["sequence_tokens"], 65e6, stack=stack)
+    return replace(model, kinds=(kind,)), job, replace(plan, **changes)
+
+
+@pytest.mark.parametrize("row", [r for r in published() if r["state_gib"]], ids=str)
+def test_against_figure_1_of_the_selective_recompute_paper(row):
+    """State and activations of the first stage in GiB; if off, a cluster is bought too small."""
+    model, job, plan = seqsel(row)
+    terms = ledger(model, plan, job).terms
+    state = terms["weights"] + terms["gradients"] + terms["optimiser"]
+    assert state[0] / 2**30 == pytest.approx(float(row["state_gib"]), rel=1e-12)
+    assert terms["activations"][0] / 2**30 == pytest.approx(
+        float(row["activations_gib"]), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("row", published(), ids=str)
+def test_against_figure_7_of_the_selective_recompute_paper(row):
+    """Activations against tensor parallelism alone, read off a chart: within 1.2% of it."""
+    model, job, plan = seqsel(row)
+    whole = replace(plan, sequence_parallel=np.array([0]), recompute_code=np.array([0]))
+    kept, base = (
+        layer_activation_bytes(share(job, each), model, model.kinds[0])[0]
+        for each in (plan, whole)
+    )
+    percent = float(row["activations_percent"])
+    assert 100 * kept / base == pytest.approx(percent, rel=0.012)
+
+
+def test_without_sequence_parallelism_table_2_holds_as_well():
+    """s b h (10 + 24 / t + 5 a s / (h t)): norms would be taken for cut."""
+    s, b, h, a, t = 2048, 2, 12288, 96, 8
+    job = TrainingJob(1e12, s, 65e6, stack=Stack(is_attention_fused=False))
+    plan = plan_of(
+        devices=8,
+        supernode_devices=8,
+        tensor_parallel=t,
+        micro_batch_sequences=b,
+        sequence_parallel=0,
+    )
+    model = gpt(96, h, a)
+    kept = layer_activation_bytes(share(job, plan), model, model.kinds[0])
+    wanted = s * b * h * (10 + 24 / t + 5 * a * s / (h * t))
+    assert kept[0] == pytest.approx(wanted, rel=1e-12)

@@ -5,7 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from simkernel.placement import DIMENSIONS, ORDERS, Degrees, order_code, place
+from simkernel.placement import (
+    DIMENSIONS,
+    ORDERS,
+    Degrees,
+    Group,
+    cut_in_runs,
+    order_code,
+    place,
+)
 
 
 def enumerated(sizes, expert_tensor, expert, order, used):
@@ -91,3 +99,25 @@ def test_a_rack_of_72_strands_8_devices_when_groups_are_powers_of_two():
     placed = place(degrees, one * 72, one * order_code("tp-cp-ep-dp-pp"))
     assert placed.used_per_domain.tolist() == [64]
     assert placed.expert.inside.tolist() == [64]
+
+
+@pytest.mark.parametrize(
+    ("size", "inside"), [(16, 8), (16, 4), (64, 1), (12, 3), (8, 8), (64, 16)]
+)
+def test_runs_of_a_group_lie_where_listing_them_says(size, inside):
+    """Shards would be gathered over a link that their neighbours do not use."""
+    domain = np.arange(size) // inside
+    for run in (
+        r for r in range(1, size + 1) if size % r == 0 and (inside % r == 0 or r % inside == 0)
+    ):
+        near, far = cut_in_runs(
+            Group(np.array([size]), np.array([inside])), np.array([size // run])
+        )
+        rows = domain.reshape(-1, run)
+        assert {int(c) for row in rows for c in np.unique(row, return_counts=True)[1]} == {
+            int(near.inside[0])
+        }
+        assert {int(c) for row in rows.T for c in np.unique(row, return_counts=True)[1]} == {
+            int(far.inside[0])
+        }
+        assert (near.size[0], far.size[0]) == (run, size // run)

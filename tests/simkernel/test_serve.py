@@ -80,7 +80,7 @@ def test_small_batches_read_only_the_experts_they_meet():
     one = rig("deepseek-v3", tensor_parallel=1, precision_code=3)
 
     class Asked:
-        own_tokens = np.array([1.0, 4.0, 10_000.0])
+        cut_tokens = np.array([1.0, 4.0, 10_000.0])
         expert = expert_tensor = 1.0
 
     touched = touched_experts(Asked, kind)

@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkernel import plugins
-from simkernel.candidates import TrainingPlans, plan_of
+from simkernel.candidates import PLAIN_SCHEDULE, RECOMPUTE, TrainingPlans, plan_of
+from simkernel.keeping import Keeping
 from simkernel.memory import Reserve
 from simkernel.models import training_flop_per_token
 from simkernel.placement import order_code
+from simkernel.share import power_law_imbalance
 from simkernel.stack import Stack
 from simkernel.train import training_step
 from simkernel.workload import TrainingJob
@@ -32,7 +34,9 @@ def plans(draw, experts=False):
     micro, batch = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([8, 16, 64]))
     expert = draw(st.sampled_from([1, 2, 4, 8])) if experts else 1
     stage = tensor * context * data
-    schedule = draw(st.sampled_from(SCHEDULES)) if pipeline > 1 else "one_forward_one_backward"
+    schedule = draw(st.sampled_from(SCHEDULES))
+    if pipeline == 1 or not plugins.find("schedules", schedule).fills(pipeline, batch):
+        schedule = PLAIN_SCHEDULE
     return plan_of(
         devices=stage * pipeline,
         supernode_devices=draw(st.sampled_from([4, 8, 72])),
@@ -45,7 +49,7 @@ def plans(draw, experts=False):
         zero_stage=draw(st.integers(0, 3)),
         recompute_code=draw(st.integers(0, 2)),
         schedule_code=SCHEDULES.index(schedule),
-        virtual_stages=2 if schedule == "interleaved" else 1,
+        virtual_stages=2 if plugins.find("schedules", schedule).IS_CHUNKED else 1,
         precision_code=draw(st.sampled_from([0, 2])),
         placement_code=order_code(draw(st.sampled_from(["tp-cp-dp-pp", "tp-cp-pp-dp"]))),
         collective_code=draw(st.integers(0, BEST)),
@@ -175,6 +179,132 @@ def test_a_step_is_never_shorter_than_the_launches_of_its_layers():
     assert step.time.terms["host"][0] > 0
 
 
+def test_what_is_recomputed_whole_is_launched_again():
+    """vTrain's 3.3 ms a layer hold its forward launches twice."""
+    job = replace(JOB, stack=Stack(dense_host_s=100.0))
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
+    again = replace(plan, recompute_code=np.array([RECOMPUTE.index("full")]))
+    once_s, twice_s = (
+        training_step(job, DENSE, chip(), p, RESERVE).time.terms["host"][0] for p in (plan, again)
+    )
+    assert twice_s == pytest.approx(once_s * 4 / 3, rel=0.001)
+
+
+def test_work_of_the_length_of_its_launches_waits_as_well():
+    """Small kernels wait for the host while large ones do not: both together take 2^(1/3)."""
+    job = replace(JOB, stack=Stack())
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
+    alone = training_step(job, DENSE, chip(), plan, RESERVE).time
+    bound = replace(job, stack=Stack(dense_host_s=1e-9))
+    free_s = training_step(bound, DENSE, chip(), plan, RESERVE).time.total[0]
+    assert free_s == pytest.approx(alone.total[0], rel=1e-9)
+    slow = replace(job, stack=Stack(dense_host_s=10.0))
+    step = training_step(slow, DENSE, chip(), plan, RESERVE).time
+    assert step.total[0] == pytest.approx(10.0 * (DENSE.layers + 1), rel=0.01)
+
+
+@pytest.mark.parametrize("changes", [{"expert_imbalance": 1.5}, {"expert_skew": 0.3}])
+def test_uneven_experts_take_longer_and_more_memory(changes):
+    """A router that is taken as even promises steps that no run has."""
+    plan = plan_of(devices=64, supernode_devices=8, expert_parallel=8, global_batch_sequences=64)
+    even, uneven = (
+        training_step(job, MOE, chip(), plan, RESERVE) for job in (JOB, replace(JOB, **changes))
+    )
+    for name in ("gemm", "expert_parallel"):
+        assert uneven.time.terms[name][0] > even.time.terms[name][0] * 1.1
+    assert uneven.resident.total[0] > even.resident.total[0]
+    alone = replace(plan, expert_parallel=np.array([1]))
+    on_one = [
+        training_step(j, MOE, chip(), alone, RESERVE) for j in (JOB, replace(JOB, **changes))
+    ]
+    assert on_one[0].time.total[0] == on_one[1].time.total[0]
+
+
+def test_a_power_law_of_loads_is_felt_less_where_a_rank_holds_many_experts():
+    """64 experts at exponent 0.5: the first has 4.27 times the mean, its rank of 8 only 1.41."""
+    loads = np.arange(1, 65) ** -0.5
+    found = power_law_imbalance(64, np.array([1, 8, 64]), 0.5)
+    rest = (loads.sum() - 1.0) / 63 * 7
+    assert found == pytest.approx([1.0, (1.0 + rest) / (8 * loads.mean()), 1 / loads.mean()])
+    assert power_law_imbalance(64, np.array([8]), 0.0) == 1.0
+
+
+def test_only_a_schedule_hides_the_exchange_whatever_the_stack_does():
+    """An exchange hidden by the stack, and again by the schedule, would take no time at all."""
+    one = plan_of(devices=64, supernode_devices=8, expert_parallel=8, global_batch_sequences=512)
+    paired = replace(one, schedule_code=np.array([SCHEDULES.index("combined_1f1b")]))
+
+    def time(plan, **stack):
+        job = replace(JOB, stack=Stack(contention_frac=0.1, **stack))
+        return training_step(job, MOE, chip(), plan, RESERVE).time.terms["expert_parallel"][0]
+
+    whole_s = time(one)
+    assert time(one, is_one_graph=True) == whole_s
+    # Of eight micro-batches the first forward and the last backward pass have nothing beside them.
+    wanted = (1 + 7 * 0.1) / 8 * whole_s
+    for is_one_graph in (False, True):
+        assert time(paired, is_one_graph=is_one_graph) == pytest.approx(wanted, rel=1e-9)
+    alone = replace(paired, global_batch_sequences=np.array([64]))
+    assert time(alone) == pytest.approx(whole_s / 8, rel=1e-9)
+
+
+def test_without_a_pipeline_pairs_keep_a_layer_more_and_gather_for_both_passes():
+    """A forward and a backward pass at once would be shown in the memory of one."""
+    one = plan_of(
+        devices=64,
+        supernode_devices=8,
+        expert_parallel=8,
+        global_batch_sequences=512,
+        zero_stage=3,
+    )
+    paired = replace(one, schedule_code=np.array([SCHEDULES.index("combined_1f1b")]))
+    plain, both = (training_step(JOB, MOE, chip(), p, RESERVE) for p in (one, paired))
+    for name, factor in (("activations", 1 + 1 / MOE.layers), ("gathered_weights", 2.0)):
+        ratio = both.resident.terms[name][0] / plain.resident.terms[name][0]
+        assert ratio == pytest.approx(factor, rel=1e-12), name
+    assert both.outside_bytes[0] == plain.outside_bytes[0]
+    wires_s = both.outside_bytes[0] / chip().scaleout_bytes_per_s[0]
+    assert both.time.total[0] >= wires_s
+
+
+def test_attention_takes_8_bits_only_in_a_graph_of_narrow_products():
+    """Recipes of one graph take 8 bits in attention too, but not in bf16 or without experts."""
+    graph = replace(JOB, stack=Stack(is_one_graph=True, narrow_attention_frac=1.25))
+    plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8, precision_code=2)
+
+    def attention_s(job, plan, model=MOE):
+        return training_step(job, model, chip(), plan, RESERVE).time.terms["attention"][0]
+
+    assert attention_s(graph, plan) == pytest.approx(attention_s(JOB, plan) / 1.25, rel=0.02)
+    wide = replace(plan, precision_code=np.array([0]))
+    assert attention_s(graph, wide) == attention_s(JOB, wide)
+    assert attention_s(graph, plan, DENSE) == attention_s(JOB, plan, DENSE)
+
+
+def test_a_token_that_goes_once_to_a_device_sends_less_where_experts_are_few_devices():
+    """8 of 64 experts on 8 devices hit 5.4 of them on average: a third of the copies stay home."""
+    plan = plan_of(devices=8, supernode_devices=8, expert_parallel=8, global_batch_sequences=8)
+    copies, once = (
+        training_step(replace(JOB, stack=Stack(sends_once=s)), MOE, chip(), plan, RESERVE)
+        for s in (False, True)
+    )
+    missed = np.prod([(56.0 - i) / (64.0 - i) for i in range(8)])
+    ratio = once.time.terms["expert_parallel"][0] / copies.time.terms["expert_parallel"][0]
+    assert ratio == pytest.approx(1.0 - missed, rel=0.02)
+
+
+def test_gradients_in_16_bits_move_half_the_bytes():
+    """The vendor's recipes reduce in bf16: their synchronisation would be twice too long."""
+    plan = plan_of(devices=16, supernode_devices=8, global_batch_sequences=16, zero_stage=0)
+    wide, short = (
+        training_step(
+            replace(JOB, keeping=Keeping(gradient_bytes=b)), DENSE, chip(), plan, RESERVE
+        )
+        for b in (4.0, 2.0)
+    )
+    assert short.outside_bytes[0] == pytest.approx(wide.outside_bytes[0] / 2)
+
+
 def test_a_pipeline_gives_zero_3_no_memory_over_zero_1():
     """torchtitan keeps gathered weights in a pipeline: a plan that hopes otherwise runs out."""
     plan = plan_of(devices=64, supernode_devices=8, pipeline_parallel=8, global_batch_sequences=64)
@@ -205,3 +335,104 @@ def test_simai_239_a_message_below_every_table_takes_a_positive_time():
     step = training_step(job, DENSE, chip(), plan, RESERVE)
     assert step.time.terms["tensor_parallel"][0] > 0
     assert all(np.all(np.isfinite(v)) for v in step.time.terms.values())
+
+
+def test_a_draft_layer_is_a_layer_in_time_and_memory_and_has_a_head_of_its_own():
+    """DeepSeek-V3 trains one: its exchange and its activations would be nobody's."""
+    plan = plan_of(devices=8, supernode_devices=8, expert_parallel=8, global_batch_sequences=64)
+    drafted = replace(MOE, draft_codes=(0,))
+    without, trained = (
+        training_step(replace(JOB, has_draft_layers=has), drafted, chip(), plan, RESERVE)
+        for has in (False, True)
+    )
+    layers = (MOE.layers + 1) / MOE.layers
+    for ledger, term, factor in (
+        ("time", "expert_parallel", layers),
+        ("time", "embedding_and_head", 2.0),
+        ("resident", "activations", layers),
+        ("resident", "logits", 2.0),
+    ):
+        one, other = (getattr(step, ledger).terms[term][0] for step in (without, trained))
+        assert other / one == pytest.approx(factor, rel=0.02), term
+
+
+def piped(schedule, **changes):
+    """Experts over eight domains of eight, a pipeline of eight, 64 micro-batches."""
+    decisions = {
+        "devices": 512,
+        "supernode_devices": 8,
+        "pipeline_parallel": 8,
+        "expert_parallel": 64,
+        "global_batch_sequences": 64 * 64,
+        "schedule_code": SCHEDULES.index(schedule),
+        "virtual_stages": 2 if plugins.find("schedules", schedule).IS_CHUNKED else 1,
+    }
+    return plan_of(**{**decisions, **changes})
+
+
+DEEP = replace(MOE, layer_codes=(0,) * 32)
+
+
+PAIRED = [name for name in SCHEDULES if plugins.find("schedules", name).RUNS_PAIRS]
+
+
+@pytest.mark.parametrize("schedule", PAIRED)
+def test_pairs_hide_the_exchange_of_experts_and_what_they_hide_costs_processors(schedule):
+    """DeepSeek-V3 was 31% too slow: its exchange runs beside another micro-batch's products."""
+    fast = chip(scaleout_bytes_per_s=np.array([400e9]))
+
+    def priced(name, **changes):
+        return training_step(
+            replace(JOB, stack=Stack(**changes)), DEEP, fast, piped(name), RESERVE
+        )
+
+    plain, dual = priced(PLAIN_SCHEDULE).time, priced(schedule).time
+    exchange_s = [time.terms["expert_parallel"][0] for time in (plain, dual)]
+    assert 0.0 < exchange_s[1] < 0.5 * exchange_s[0]
+    assert dual.total[0] < plain.total[0]
+    contended = priced(schedule, contention_frac=0.2).time
+    assert contended.terms["expert_parallel"][0] > exchange_s[1]
+    alone = priced(schedule, overlaps_data=False).time
+    assert alone.terms["expert_parallel"][0] > 0.9 * exchange_s[0]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-2])
+def test_a_pair_is_no_shorter_than_the_work_or_the_wires_of_both(factor):
+    """An overlap that is typed, not derived, would hide what no wire could carry in the time."""
+    slow = chip(scaleout_bytes_per_s=np.array([50e9 * factor]))
+    step = training_step(JOB, DEEP, slow, piped("dual_pipe"), RESERVE)
+    assert step.network_frac[0] <= 1.0
+    assert step.outside_bytes[0] <= slow.scaleout_bytes_per_s[0] * step.time.total[0]
+    computed = sum(step.time.terms[name][0] for name in ("gemm", "elementwise", "attention"))
+    assert step.time.total[0] >= computed
+
+
+def test_a_dual_pipe_holds_weights_twice_and_a_v_once():
+    """A plan that holds two stages on a device would be shown to fit where it does not."""
+    plain, dual, v = (
+        training_step(JOB, DEEP, chip(), piped(name), RESERVE).resident.terms
+        for name in ("one_forward_one_backward", "dual_pipe", "dual_pipe_v")
+    )
+    for name in ("weights", "gradients"):
+        assert dual[name][0] == pytest.approx(2.0 * plain[name][0], rel=0.3), name
+        assert v[name][0] < 1.3 * plain[name][0], name
+    assert dual["optimiser"][0] == pytest.approx(plain["optimiser"][0], rel=0.3)
+
+
+@pytest.mark.parametrize("layers", [29, 30, 31, 33])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_layers_that_do_not_divide_are_all_run_by_every_schedule(schedule, layers):
+    """A layer lost in an uneven cut would make the step shorter than its work."""
+    uneven = replace(MOE, layer_codes=(0,) * layers)
+    plan = piped(schedule)
+    job = replace(JOB, has_draft_layers=True)
+    step = training_step(job, replace(uneven, draft_codes=(0,)), chip(), plan, RESERVE)
+    total = step.compute_frac[0] * step.time.total[0]
+    one = training_step(
+        job,
+        replace(uneven, draft_codes=(0,)),
+        chip(),
+        piped(PLAIN_SCHEDULE, pipeline_parallel=1, global_batch_sequences=512 * 8),
+        RESERVE,
+    )
+    assert total == pytest.approx(one.compute_frac[0] * one.time.total[0], rel=1e-9)
