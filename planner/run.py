@@ -42,6 +42,9 @@ ALONE_CANDIDATES = 200_000
 SOON_S = 1.0
 """A sweep of so few seconds is kept with its front, not before: a kill loses no more than it."""
 
+REPLAYS = 3  # our choice: plans of a front that are replayed, some ten seconds each at a million
+REPLAY_SEEDS = 5  # requests; streams of each, for an interval
+
 MOST_OPTIONS = 1000  # our choice: rows a person may want to see beside the front
 
 Progress = Callable[[int, int, int, int], None]
@@ -92,6 +95,7 @@ def run_study(
     workers: int | None = None,
     progress: Progress | None = None,
     limit: Callable[[int, float], bool] | None = None,
+    replays: int = REPLAYS,
 ) -> Finished:
     """Sweep a study and store everything in the archive.
 
@@ -100,6 +104,7 @@ def run_study(
     workers : processes; None for as many as pay
     progress : told after every bill
     limit : asked with candidates evaluated and seconds gone; True ends the sweep (a budget)
+    replays : plans of the front that are replayed, where the kind of study has requests
 
     Raises
     ------
@@ -113,7 +118,7 @@ def run_study(
     try:
         with _interruptible() as stop:
             chosen = workers or workers_for(engine.space.enumerated)
-            return _run(engine, archive, run, chosen, progress, limit, stop)
+            return _run(engine, archive, run, chosen, progress, limit, stop, replays)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
         raise
@@ -127,6 +132,7 @@ def _run(
     progress: Progress | None,
     limit: Callable[[int, float], bool] | None,
     stop: list[str],
+    replays: int,
 ) -> Finished:
     started, total = time.perf_counter(), Total()
     unsaved: list[dict[str, Any]] = []
@@ -156,7 +162,9 @@ def _run(
     front = front_columns(engine.study, costed) if costed else {}
     summary = _summary(engine, total, costed, front, started, sweep_s)
     done = Finished(run, "stopped" if stop else "finished", summary, front)
-    store_answer(archive, engine.study, engine.catalog, costed, done, unsaved)
+    refine = kind_of(engine.study).refine
+    replayed = refine(engine, front, replays, REPLAY_SEEDS) if refine and not stop else {}
+    store_answer(archive, engine.study, engine.catalog, costed, done, unsaved, replayed)
     return done
 
 
@@ -167,8 +175,12 @@ def store_answer(
     costed: Costed | None,
     done: Finished,
     unsaved: list[dict[str, Any]],
+    replayed: Mapping[str, Any] | None = None,
 ) -> None:
-    """The end of a run: fronts of bills not stored yet, facts, front, options, then summary."""
+    """The end of a run: fronts of bills not stored yet, facts, front, options, then summary.
+
+    Plans that were replayed stand where options of other kinds stand.
+    """
     sold = {"accelerator": costed.chips} if costed else {}
     facts = facts_used(study, catalog, sold)
     options = options_of(costed) if costed and kind_of(study).keeps_options else {}
@@ -177,8 +189,9 @@ def store_answer(
         held.append_facts(done.run, facts)
         if done.front:
             held.append_front(done.run, done.front)
-        if options:
-            held.append_sample(done.run, options)
+        for sample in (options, dict(replayed or {})):
+            if sample:
+                held.append_sample(done.run, sample)
         held.finish_run(done.run, done.summary, done.state)
 
 

@@ -1,0 +1,268 @@
+"""Serving plans replayed request by request on their busiest window, beside the closed form.
+
+Percentiles come from several seeds, each with a stream of its own where the study draws or
+superposes one, and their intervals from resampling blocks of time: requests that are served
+together wait together. What comes before the window runs too and is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from planner.serve_engine import ServeEngine
+from planner.serve_evaluate import Fleet as ClosedFleet
+from planner.serve_evaluate import fleet_of, lane_of, shared
+from planner.serve_load import ServeLoad, load_of_seed
+from planner.serve_plans import serving_plans, serving_rig
+from planner.study_slo import Bound
+from simkernel.columns import Codes, Floats
+from simkernel.kv_cache import free_bytes, resident_sequence_bytes
+from simkernel.peak import peak_stream
+from simkernel.replay.fleet import Fleet
+from simkernel.replay.opening import Run
+from simkernel.replay.requests import Requests
+from simkernel.replay.results import ReplayResult
+from simkernel.replay.serve import replay
+from simkernel.replay.tables import StepTables
+from simkernel.serve_open import Lane
+from simkernel.serving_passes import Rig
+from simkernel.serving_tables import step_tables
+
+SEEDS = 5
+BLOCK_S = 5.0  # our choice: several mean answers long, a dozen blocks in a minute
+DRAWS = 200
+"""Resamples of an interval: its ends are known to a few per cent of its width."""
+
+LOW_FRAC, HIGH_FRAC = 0.05, 0.95
+BLOCK_TOKENS = 16  # vLLM's default block_size
+COMPARED = ("mean", "p50", "p95", "p99")
+LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One plan made ready to replay.
+
+    Parameters
+    ----------
+    columns : its row of the space; (1,) each
+    rig, lane, closed : as in the closed form, one candidate
+    tables : step times of one lane
+    fleet : its lanes as the replay's replicas
+    lanes : of one replica
+    """
+
+    engine: ServeEngine
+    columns: Mapping[str, Any]
+    rig: Rig
+    lane: Lane
+    closed: ClosedFleet
+    tables: StepTables
+    fleet: Fleet
+    lanes: int
+
+    def with_replicas(self, replicas: int) -> Plan:
+        """The plan with another number of replicas."""
+        return replace(self, fleet=replace(self.fleet, replicas=replicas * self.lanes))
+
+    @property
+    def replicas(self) -> int:
+        """Whole replicas of the fleet."""
+        return self.fleet.replicas // self.lanes
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What replays of a plan found.
+
+    Parameters
+    ----------
+    replicas : of the fleet
+    metrics : name to value over all seeds
+    low, high : 90% interval of every latency, by name
+    requests, refused, preemptions : of the windows, all seeds
+    is_overload : the queue grew in a window: percentiles are of its length
+    """
+
+    replicas: int
+    metrics: dict[str, float]
+    low: dict[str, float]
+    high: dict[str, float]
+    requests: int
+    refused: int
+    preemptions: int
+    is_overload: bool
+
+    def broken(self, bounds: Sequence[Bound]) -> list[dict[str, Any]]:
+        """Bounds that the upper end of an interval passes, as violations."""
+        lines = [
+            {
+                "limit": f"{b.latency}_{b.statistic}",
+                "have": self.high[f"{b.latency}_{b.statistic}"],
+                "need": b.most_s,
+                "unit": "s",
+            }
+            for b in bounds
+            if self.high[f"{b.latency}_{b.statistic}"] > b.most_s
+        ]
+        if self.refused:
+            lines.append(
+                {"limit": "refused", "have": float(self.refused), "need": 0.0, "unit": "requests"}
+            )
+        if self.is_overload:
+            lines.append({"limit": "overload", "have": 1.0, "need": 0.0, "unit": "growing queues"})
+        return lines
+
+
+def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -> Plan:
+    """A plan of a space, ready to replay with the replicas of the closed form.
+
+    Parameters
+    ----------
+    columns : one row, as `planner.space.columns` gives it
+    """
+    plans = serving_plans(engine, columns)
+    rig = serving_rig(engine, columns, plans, accelerator)
+    lane = lane_of(engine, rig, np.asarray(columns["power_cap_frac"], float))
+    count = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
+    lane = shared(engine, columns, lane, count)
+    closed = fleet_of(engine, columns, plans, lane)
+    lanes = int(closed.lanes[0])
+    most = int(plans.max_sequences[0])
+    longest = engine.load.longest_tokens
+    slower = float(np.max(lane.slower_frac))
+    tables = step_tables(rig, most, int(plans.budget_tokens[0]), longest, slower)
+    levels = engine.space.levels
+    fleet = Fleet(
+        replicas=int(round(float(closed.replicas[0]))) * lanes,
+        batching=str(levels["batching"][int(columns["batching"][0])]),
+        routing=str(levels["routing"][int(columns["routing"][0])]),
+        max_batch=most,
+        token_budget=int(plans.budget_tokens[0]),
+        block_tokens=BLOCK_TOKENS,
+        pool_blocks=pool_blocks(rig, longest),
+        max_context_tokens=longest,
+    )
+    return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
+
+
+def pool_blocks(rig: Rig, tokens: int) -> int:
+    """Blocks of the cache of one lane; at least one, which then refuses every request."""
+    room = free_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
+    each = resident_sequence_bytes(rig.model, rig.plans, float(tokens)) / tokens
+    lanes = float(rig.plans.pipeline_parallel[0])
+    return max(int(float(np.asarray(room / each / lanes)[0]) // BLOCK_TOKENS), 1)
+
+
+def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, Floats]:
+    """One stream through the fleet.
+
+    Returns
+    -------
+    the result, and (n,) which requests are of the window
+    """
+    stream, is_counted = peak_stream(load.demand.requests, load.window)
+    requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
+    return replay(requests, plan.fleet, plan.tables, Run(seed=seed)), is_counted
+
+
+def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
+    """A plan replayed on the busiest window of as many streams as there are seeds."""
+    study, host = plan.engine.study, plan.rig.engine
+    found: dict[str, list[Floats]] = {name: [] for name in LATENCIES}
+    blocks: list[Codes] = []
+    totals = {"refused": 0, "preemptions": 0, "busy_s": 0.0, "step_j": 0.0, "seconds": 0.0}
+    is_overload = False
+    for i in range(seeds):
+        load = load_of_seed(study, study.seed + i)
+        result, is_counted = replay_once(plan, load, study.seed + i)
+        kept = is_counted & result.is_served
+        request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
+        rows = {
+            "ttft_s": result.ttft_s + request_s,
+            "tpot_s": result.tpot_s,
+            "e2e_s": result.e2e_s + request_s,
+        }
+        for name, values in rows.items():
+            found[name].append(values[kept])
+        when = (result.arrival_s[kept] // BLOCK_S).astype(np.int64)
+        blocks.append(when - when.min(initial=0) + i * 100_000)
+        totals["refused"] += int((is_counted & ~result.is_served).sum())
+        totals["preemptions"] += int(result.preemptions[is_counted].sum())
+        totals["busy_s"] += float(result.totals.busy_s.sum())
+        totals["step_j"] += float((result.totals.step_j + result.totals.idle_j).sum())
+        totals["seconds"] += float(result.totals.end_s.max()) * plan.fleet.replicas
+        is_overload |= result.backlog().is_overload
+    latencies = {name: np.concatenate(parts) for name, parts in found.items()}
+    wanted = {(n, s) for n in LATENCIES for s in COMPARED}
+    wanted |= {(b.latency, b.statistic) for b in plan.engine.load.bounds}
+    metrics, low, high = _statistics(latencies, np.concatenate(blocks), sorted(wanted))
+    metrics["device_w"] = totals["step_j"] / totals["seconds"] / float(plan.rig.plans.devices[0])
+    return Replayed(
+        replicas=plan.replicas,
+        metrics=metrics,
+        low=low,
+        high=high,
+        requests=len(latencies["ttft_s"]),
+        refused=int(totals["refused"]),
+        preemptions=int(totals["preemptions"]),
+        is_overload=is_overload,
+    )
+
+
+def gap(closed: Mapping[str, float], found: Replayed) -> dict[str, float]:
+    """Closed form over replay, less one, of every latency both have."""
+    return {
+        name: closed[name] / value - 1.0
+        for name, value in found.metrics.items()
+        if name in closed and value > 0
+    }
+
+
+def _statistics(
+    latencies: Mapping[str, Floats], blocks: Codes, wanted: Sequence[tuple[str, str]]
+) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Values of statistics and their intervals by the block bootstrap.
+
+    References
+    ----------
+    Kuensch, Ann. Statist. 17 (1989) 1217: blocks keep what is correlated together.
+    """
+    codes = np.unique(blocks, return_inverse=True)[1]
+    count = int(codes.max(initial=-1)) + 1
+    rng = np.random.default_rng(0)  # of the resampling alone: the same figures for the same replay
+    weights = (
+        rng.multinomial(count, np.full(count, 1.0 / count), DRAWS) if count else np.zeros((0, 0))
+    )
+    values, low, high = {}, {}, {}
+    for name in LATENCIES:
+        own = [statistic for latency, statistic in wanted if latency == name]
+        is_known = np.isfinite(latencies[name])
+        order = np.argsort(latencies[name][is_known], kind="stable")
+        sorted_s = latencies[name][is_known][order]
+        sorted_codes = codes[is_known][order]
+        plain = _of_weights(sorted_s, np.ones(len(sorted_s)), own)
+        drawn = [_of_weights(sorted_s, row[sorted_codes].astype(float), own) for row in weights]
+        for i, statistic in enumerate(own):
+            key, spread = f"{name}_{statistic}", [one[i] for one in drawn]
+            values[key] = plain[i]
+            low[key], high[key] = (float(np.quantile(spread, q)) for q in (LOW_FRAC, HIGH_FRAC))
+    return values, low, high
+
+
+def _of_weights(sorted_s: Floats, weights: Floats, statistics: Sequence[str]) -> list[float]:
+    """Weighted mean and percentiles of sorted values."""
+    below = np.cumsum(weights)
+    found = []
+    for statistic in statistics:
+        if statistic == "mean":
+            found.append(float(np.dot(sorted_s, weights) / below[-1]))
+        else:
+            frac = float(f"0.{statistic.removeprefix('p')}")
+            at = int(np.searchsorted(below, frac * below[-1]))
+            found.append(float(sorted_s[min(at, len(sorted_s) - 1)]))
+    return found
