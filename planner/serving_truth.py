@@ -10,6 +10,7 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 
 import numpy as np
@@ -221,18 +222,21 @@ def _engine(name: str, release: str) -> str:
 
 def _years(engine: str, release: str, measured: str) -> float:
     """From the reference year to a release: that of the table, else the day of the run, else 0."""
-    known = [r for r in _releases() if r["engine"] == engine and r["release"] in release]
+    known = [r for r in _releases() if r["engine"] == engine and _names(r["release"], release)]
     if known:
         return float(max(known, key=lambda r: len(r["release"]))["year"]) - REFERENCE_YEAR
-    if not measured:
+    try:
+        return (date.fromisoformat(measured) - REFERENCE_DAY).days / DAYS_PER_YEAR
+    except ValueError:  # no day is stated, or not as one
         return 0.0
-    return (
-        float((np.datetime64(measured) - np.datetime64("2026-01-01")) / np.timedelta64(1, "D"))
-        / DAYS_PER_YEAR
-    )
 
 
-REFERENCE_YEAR, DAYS_PER_YEAR = 2026.0, 365.25
+def _names(release: str, text: str) -> bool:
+    """The text states the release or a patch of it, not one whose number only holds it."""
+    return re.search(rf"(?<![\d.]){re.escape(release)}(?!\d)", text) is not None
+
+
+REFERENCE_YEAR, REFERENCE_DAY, DAYS_PER_YEAR = 2026.0, date(2026, 1, 1), 365.25
 """Engines are as they were at the start of that year."""
 
 

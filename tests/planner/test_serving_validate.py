@@ -10,6 +10,7 @@ from costdata import catalog
 from planner import commands_validate
 from planner.protocols import predict
 from planner.serving_fit import left_out_residuals, problem_of, read_cases, read_priors, tables
+from planner.serving_truth import _years
 from planner.truth_rows import chosen, read_truth
 
 TRUTH = Path(__file__).parents[1] / "truth"
@@ -92,3 +93,17 @@ def test_shipped_engines_are_those_of_the_shipped_parameters():
             engine = facts.engine(str(row["engine"]), "hopper")
             assert engine.step_s == pytest.approx(row["step_s"], rel=2e-3)
             assert engine.gemm_frac == pytest.approx(row["gemm_frac"], rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("release", "measured", "years"),
+    [
+        ("1.1.0rc2.post2", "2025-12-15", -0.33),
+        ("TensorRT-LLM v1.0 PyTorch backend", "", -0.27),
+        ("1.1.0", "2026-03-01", 59 / 365.25),
+        ("9.9", "spring", 0.0),
+    ],
+)
+def test_a_release_is_dated_by_its_own_number_else_by_the_run(release, measured, years):
+    """1.1.0 holds the letters of 1.0 and is another release."""
+    assert _years("trtllm", release, measured) == pytest.approx(years, abs=1e-6)
