@@ -1,8 +1,9 @@
 """The page on accuracy: every published run, as fitted and as predicted without its source.
 
 `python -m planner.accuracy_page tests/truth/train.csv tests/truth/left_out.csv
-tests/truth/natural_experiments.csv docs/ACCURACY.md` writes it. Numbers come from the same
-functions as `planner validate`; the page adds nothing but words.
+tests/truth/natural_experiments.csv docs/ACCURACY.md` writes it; measurements of serving lie
+beside those of training. Numbers come from the same functions as `planner validate`; the page
+adds nothing but words.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from costdata import catalog as catalogue
+from planner import serving_page
 from planner.bands import DENSE, EXPERTS, bands, regime_of_model
 from planner.measured_bands import step_band
 from planner.profile_fit import read_priors
@@ -48,6 +50,7 @@ def page(truth: Path, left_out: Path, experiments: Path) -> str:
         _parameter_table(),
         WEAK,
         _weak_lines(shipped, runs, left),
+        serving_page.section(truth.parent),
     ]
     return "\n".join(parts) + "\n"
 
@@ -107,7 +110,7 @@ again.
 |---|---|---|---|"""
 
 WEAK = """
-## Known weak spots
+## Known weak spots of training
 """
 
 

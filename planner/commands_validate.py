@@ -10,8 +10,9 @@ from typing import Any
 from costdata import catalog as catalogue
 from planner.bands import regime_of_model
 from planner.protocols import predict
+from planner.request_logs import read_rows
 from planner.truth_orders import Scored
-from planner.truth_rows import chosen, read_truth
+from planner.truth_rows import chosen
 from planner.truth_scores import scores
 from planner.validate import Validation
 from simkernel.errors import BadStudy
@@ -40,7 +41,7 @@ def validate(
     BadStudy : another protocol, a condition that is none, or too few rows to fit on
     BadFile : a file that is no file of training measurements
     """
-    rows = chosen(read_truth(truth), where)
+    rows = chosen(read_rows(truth), where)
     if not rows:
         raise BadStudy("no row is left to validate; widen --where")
     found = predict(rows, catalogue.load(), protocol)

@@ -18,7 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from planner.calibrate import RESULT_BYTES, TABLES, VALUE_BYTES, Row, write_or_check
-from planner.engine_timings import ENGINES, Attended, Found, Grouped, Reduced, read_engines
+from planner.engine_timings import (
+    ENGINES,
+    Attended,
+    Found,
+    Grouped,
+    Reduced,
+    read_earlier,
+    read_engines,
+)
 from planner.fits import Fit, Products, fit_gemm, robust_fit, summary
 from planner.measured import Nameplate, read_nameplates
 from simkernel.columns import Column, Floats
@@ -74,6 +82,8 @@ def fit_grouped(
 ) -> Fit:
     """The curve of grouped products: both of an expert layer, over the experts that are met.
 
+    The timings deal tokens out evenly, so that as many experts are met as can be.
+
     Parameters
     ----------
     measured : (n,) rows
@@ -83,7 +93,7 @@ def fit_grouped(
     """
     m, widths = measured, (value_bytes, value_bytes, RESULT_BYTES)
     local = m.experts / m.expert_ranks
-    touched = local * (1.0 - (1.0 - m.used / m.experts) ** m.tokens)
+    touched = np.minimum(local, m.tokens * m.used / m.expert_ranks)
     rows = m.tokens * m.used / m.expert_ranks / touched
 
     def seconds(x: Floats) -> Floats:
@@ -202,7 +212,7 @@ def curves(found: Sequence[Found], plates: dict[str, Nameplate]) -> Curves:
         for kernel, fit in fits.items():
             if fit is not None:
                 made[*key, kernel, item.precision] = (fit, item.version)
-    return {key: _twin(key, made) for key in made}
+    return {key: _twin(key, made) if key[0] in ENGINES else made[key] for key in made}
 
 
 def _twin(key: tuple[str, str, str, str], made: Curves) -> tuple[Fit, str]:
@@ -248,7 +258,7 @@ REFERENCE_FLOP_PER_S, REFERENCE_BYTES_PER_S = 2e15, 3.35e12
 def tables(folder: Path, out: Path = TABLES) -> dict[str, list[Row]]:
     """The table, by file name."""
     plates = read_nameplates(out / "accelerators.csv")
-    made = curves(read_engines(folder), plates)
+    made = curves([*read_engines(folder), *read_earlier(folder)], plates)
     return {TABLE: [_row(key, *value) for key, value in sorted(made.items())]}
 
 

@@ -34,6 +34,10 @@ PRECISION_OF = {
 }
 """The files' names of precisions and ours; where both mxfp4 kernels were timed, the later one."""
 
+FEWEST_SHAPES, FEWEST_MESSAGES = 40, 15
+"""Shapes below which a curve would rest on its starting point; messages of all-reduces, which
+have one dimension."""
+
 MOST_SHAPES = 4000
 """Shapes that one curve is fitted to: more do not move it by its rounding."""
 
@@ -181,6 +185,24 @@ def _found(folder: Path) -> Iterator[Found]:
                             yield Found(engine, version.name, chip, kernel.name, precision, rows)
 
 
+EARLIER = {"vllm_0_19": ("rtx_pro_6000_server", "vllm", "0.19.0")}
+"""All-reduces of releases that took another way than the newest: chip, engine and version.
+
+Without peer access between cards on PCIe a message goes through the host: 2.2 ms for 32 MiB
+between two cards where 0.9 ms were timed later.
+"""
+
+
+def read_earlier(folder: Path) -> Iterator[Found]:
+    """All-reduces of earlier releases, under a name of their own."""
+    kernel = next(k for k in _KERNELS if k.name == "all_reduce")
+    for name, (label, engine, version) in EARLIER.items():
+        path = folder / label / kernel.operator / engine / version / f"{kernel.file}.parquet"
+        found = _rows(path, kernel, FEWEST_MESSAGES) if path.exists() else ()
+        for precision, rows in found:
+            yield Found(name, version, CHIPS[label], kernel.name, precision, rows)
+
+
 def _with_library(own: Columns, chip_folder: Path) -> Columns:
     """All-reduces by the faster of the engine's own kernel and the newest NCCL, per message."""
     best = dict(_messages(own))
@@ -203,7 +225,9 @@ def _newest_first(folder: Path) -> list[Path]:
     return sorted(versions, key=lambda p: [int(x) for x in re.findall(r"\d+", p.name)])[::-1]
 
 
-def _rows(path: Path, kernel: _Kernel) -> Iterator[tuple[str, Columns]]:
+def _rows(
+    path: Path, kernel: _Kernel, fewest: int = FEWEST_SHAPES
+) -> Iterator[tuple[str, Columns]]:
     """Median seconds of each shape, by precision.
 
     Where several kernels were timed for a shape, the engine would choose the fastest.
@@ -220,9 +244,5 @@ def _rows(path: Path, kernel: _Kernel) -> Iterator[tuple[str, Columns]]:
     for name in sorted({line[0] for line in lines} & set(PRECISION_OF)):
         mine = np.array([line[1:] for line in lines if line[0] == name], dtype=float)
         mine = mine[:: max(len(mine) // MOST_SHAPES, 1)]
-        if len(mine) >= FEWEST_SHAPES:
+        if len(mine) >= fewest:
             yield PRECISION_OF[name], kernel.kind(*mine.T)
-
-
-FEWEST_SHAPES = 40
-"""Shapes below which a curve would rest on its starting point."""

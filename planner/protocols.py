@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from planner import serving_protocols
+from planner import request_protocols, serving_protocols
 from planner.factors import one_factor
 from planner.held_out import left_out_residuals
 from planner.profile_fit import fit, problem_of
+from planner.request_logs import is_log
 from planner.serving_truth import is_serving, serving_rows
 from planner.truth_rows import TruthRow
 from planner.validate import Prediction, Validation, joined, validate
@@ -39,6 +40,12 @@ def predict(rows: Sequence[TruthRow], catalog: Catalog, protocol: str) -> Valida
         to fit on
     """
     name, columns = _parsed(protocol, rows)
+    logs = tuple(row for row in rows if is_log(row))
+    if logs and len(logs) < len(rows):
+        others = predict(tuple(r for r in rows if not is_log(r)), catalog, protocol)
+        return joined(others, predict(logs, catalog, protocol))
+    if logs:
+        return request_protocols.predict(logs, catalog, name, columns)
     serving = tuple(row for row in rows if is_serving(row))
     if serving and len(serving) < len(rows):
         trained = predict(tuple(r for r in rows if not is_serving(r)), catalog, protocol)

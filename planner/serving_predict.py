@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from planner.serving_truth import CLOSED, OUTPUT, TPOT, TTFT, Case
+from planner.serving_truth import CLOSED, OFFLINE, OUTPUT, STATIC, TPOT, TTFT, Case
 from simkernel.columns import Codes, Floats, taken
 from simkernel.hardware import Chips
 from simkernel.models import Model
-from simkernel.serve import Load, Steady, static_batch, steady
+from simkernel.serve import Load, Steady, offline_run, static_batch, steady
 from simkernel.serving_engine import Engine, EngineCurves
 from simkernel.serving_passes import rig_of
 from simkernel.serving_plans import ServingPlans, serving_plan_of
@@ -34,6 +34,7 @@ class Block:
     curves: EngineCurves
     plans: ServingPlans
     load: Load
+    years: Floats
     engines: tuple[str, ...]
     architectures: tuple[str, ...]
 
@@ -48,8 +49,11 @@ class Block:
             self.plans.take(again),
         )
         load = taken(self.load, again)
-        return steady(rig, load) if self.loaded == CLOSED else static_batch(rig, load)
+        return PRICED[self.loaded](rig, load)
 
+
+PRICED = {CLOSED: steady, OFFLINE: offline_run, STATIC: static_batch}
+"""The closed form of each way of loading."""
 
 EngineOf = Callable[[str, str], Mapping[str, Floats]]
 """Figures of an engine by its name and an architecture: numbers, or (r,) for r sets at once."""
@@ -88,7 +92,7 @@ def _engine(block: Block, engine_of: EngineOf, sets: int) -> Engine:
         f.name: np.stack([ones * known[pair][f.name] for pair in pairs], axis=1).ravel()
         for f in fields(Engine)
     }
-    return Engine(**cells)
+    return Engine(**cells).aged(np.tile(block.years, sets))
 
 
 def _block(cases: Sequence[Case], rows: Codes, catalog: Catalog) -> Block:
@@ -108,6 +112,7 @@ def _block(cases: Sequence[Case], rows: Codes, catalog: Catalog) -> Block:
             burst_frac=np.array([case.burst_frac for case in cases]),
             has_equal_lengths=np.array([float(case.has_equal_lengths) for case in cases]),
         ),
+        years=np.array([case.years for case in cases]),
         engines=tuple(case.engine for case in cases),
         architectures=tuple(catalog.accelerator(c.accelerator).architecture for c in cases),
     )

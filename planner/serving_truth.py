@@ -6,22 +6,29 @@ configuration a row, with time to first token and time per output token).
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
 
 import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.configs import read_model
+from costdata.facts import TABLES
 from planner.truth_rows import TruthRow
 from simkernel.errors import MissingFact
 from simkernel.hardware import PRECISIONS
 from simkernel.models import Model
 
 TTFT, TPOT, OUTPUT = "ttft_s", "tpot_s", "output_tokens_per_s"
-CLOSED, STATIC = "closed", "static"
-"""How a run was loaded: so many requests in flight, or one batch from start to end."""
+CLOSED, OFFLINE, STATIC = "closed", "offline", "static"
+"""How a run was loaded: so many requests in flight, all queued from the start, or one batch."""
+
+OFFLINE_RUNS = TABLES / "rules" / "offline_runs.csv"
+"""Requests of NVIDIA's offline runs by prompt and output length."""
 
 SWEEP_SYSTEMS = {
     "h100_sxm": "H100-SXM",
@@ -49,6 +56,9 @@ in its workflows)."""
 
 SWEEP_LAYOUT = ("n_gpu_clean", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
 
+RELEASES = TABLES / "rules" / "engine_releases.csv"
+"""When releases that rows state came out."""
+
 Decisions = Mapping[str, float]
 
 
@@ -58,7 +68,7 @@ class Case:
 
     `burst_frac` is the least share of the other requests that come together with one, where the
     number of all requests is known. `release` is the engine's version as the row states it, ""
-    unknown.
+    unknown, and `years` from the start of 2026 to it.
     """
 
     row: TruthRow
@@ -66,6 +76,7 @@ class Case:
     accelerator: str
     engine: str
     release: str
+    years: float
     plan: Decisions
     prompt_tokens: float
     output_tokens: float
@@ -153,6 +164,7 @@ def _sweep(row: TruthRow, catalog: Catalog) -> Case:
         accelerator=accelerator,
         engine=engine,
         release=row.text("backend_version"),
+        years=_years(row.text("backend"), row.text("backend_version"), row.text("measured")),
         plan=plan,
         prompt_tokens=(row.number("isl") or 1.0) * drawn,
         output_tokens=(row.number("osl") or 1.0) * drawn,
@@ -206,6 +218,32 @@ def _engine(name: str, release: str) -> str:
     numbers = [int(x) for x in re.findall(r"\d+", release)[:3]]
     is_old = name == "sglang" and numbers and numbers < NEW_SGLANG
     return OLD_SGLANG if is_old else name
+
+
+def _years(engine: str, release: str, measured: str) -> float:
+    """From the reference year to a release: that of the table, else the day of the run, else 0."""
+    known = [r for r in _releases() if r["engine"] == engine and _names(r["release"], release)]
+    if known:
+        return float(max(known, key=lambda r: len(r["release"]))["year"]) - REFERENCE_YEAR
+    try:
+        return (date.fromisoformat(measured) - REFERENCE_DAY).days / DAYS_PER_YEAR
+    except ValueError:  # no day is stated, or not as one
+        return 0.0
+
+
+def _names(release: str, text: str) -> bool:
+    """The text states the release or a patch of it, not one whose number only holds it."""
+    return re.search(rf"(?<![\d.]){re.escape(release)}(?!\d)", text) is not None
+
+
+REFERENCE_YEAR, REFERENCE_DAY, DAYS_PER_YEAR = 2026.0, date(2026, 1, 1), 365.25
+"""Engines are as they were at the start of that year."""
+
+
+@cache
+def _releases() -> tuple[dict[str, str], ...]:
+    with RELEASES.open(newline="", encoding="utf-8") as file:
+        return tuple(csv.DictReader(file))
 
 
 def _precision(name: str, model: Model) -> str:
@@ -263,15 +301,17 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
     narrow = row.text("precision")
     dense = "bf16" if narrow == "mxfp4" else narrow
     load = row.text("batch_or_concurrency")
-    requests = min(EVERYTHING if load.startswith("max") else float(load), _prompts(row))
-    burst_frac = 0.5 * requests / _prompts(row) if load[:1].isdigit() else 0.0
-    is_static = row.text("dataset") == "static batch"
+    prompts = _prompts(row)
+    requests = min(EVERYTHING if load.startswith("max") else float(load), prompts)
+    burst_frac = 0.5 * requests / prompts if load[:1].isdigit() else 0.0
+    loaded = OFFLINE if load.startswith("max") and prompts < EVERYTHING else CLOSED
     return Case(
         row=row,
         model=model,
         accelerator=accelerator,
         engine=engine,
         release=row.text("engine"),
+        years=_years(engine, row.text("engine"), ""),
         plan=_plan(
             model, engine, (tensor, copies, stages), expert, (dense, narrow),
             _domain(catalog, accelerator),
@@ -281,15 +321,31 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
         concurrency=requests,
         burst_frac=burst_frac,
         has_equal_lengths=False,
-        loaded=STATIC if is_static else CLOSED,
+        loaded=STATIC if row.text("dataset") == "static batch" else loaded,
         measured={name: row.value * scale},
     )  # fmt: skip
 
 
 def _prompts(row: TruthRow) -> float:
-    """Requests of a whole run where the row says, "400 prompts per run": no more are in flight."""
+    """Requests of a whole run where the row says, "400 prompts per run": no more are in flight.
+
+    Those of NVIDIA's page of offline runs stand in a table.
+    """
     found = re.search(r"(\d+) prompts per run", row.text("notes"))
-    return float(found.group(1)) if found else EVERYTHING
+    if found:
+        return float(found.group(1))
+    lengths = (row.number("input_len"), row.number("output_len"))
+    is_listed = "perf-overview" in row.text("source")
+    return _offline_runs().get(lengths, EVERYTHING) if is_listed else EVERYTHING
+
+
+@cache
+def _offline_runs() -> dict[tuple[float | None, float | None], float]:
+    with OFFLINE_RUNS.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {
+        (float(r["prompt_tokens"]), float(r["output_tokens"])): float(r["requests"]) for r in rows
+    }
 
 
 def _key(text: str) -> str:

@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from planner.request_protocols import LogPrediction
 from planner.serving_protocols import ServingPrediction
 from planner.validate import Prediction
 
-Scored = Prediction | ServingPrediction
+Scored = Prediction | ServingPrediction | LogPrediction
 """A figure of training or of serving, predicted and measured."""
 
 AnyScored = TypeVar("AnyScored", bound=Scored)

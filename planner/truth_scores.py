@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from planner.bands import Band, bands, regime_of_model, serving_bands
-from planner.truth_orders import Scored, order_scores, rank_tau
+from planner.truth_orders import PER_REQUEST, Scored, order_scores, rank_tau
 
 GROUPS: Mapping[str, str] = {
     "source_group": "source_group",
@@ -76,9 +76,14 @@ def score(predictions: Sequence[Scored]) -> dict[str, float | None]:
 def _band(prediction: Scored) -> Band:
     """The shipped 90% band of a prediction."""
     if prediction.metric not in BAND_OF:
-        return serving_bands(regime_of_model(prediction.case.model))[prediction.metric]
+        return serving_bands(regime_of_model(prediction.case.model))[_latency(prediction.metric)]
     regime = regime_of_model(prediction.case.model)
     return bands(regime)[BAND_OF[prediction.metric]]
+
+
+def _latency(metric: str) -> str:
+    """The latency that a statistic is one of; other metrics as they are."""
+    return next((name for name in PER_REQUEST if metric.startswith(name)), metric)
 
 
 def _by(predictions: Iterable[Scored], column: str) -> dict[str, list[Scored]]:

@@ -7,7 +7,7 @@ Where requests arrive at their own times the event replay is right and this is i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,9 +82,9 @@ def steady(rig: Rig, load: Load) -> Steady:
     each = np.maximum(running / lanes, 1.0)
     step = decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0)
     prefill = prefill_parts(rig, 1.0, load.prompt_tokens)
-    host_s = engine.step_s + engine.sequence_s * each
+    host_s = _host_s(rig, each) + _uneven_s(rig, running, step)
     step_s = np.asarray(summed(step).floor_s + host_s)
-    prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s)
+    prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s * plans.pipeline_parallel)
     tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
     before_s = _before(rig, load, each) * prefill_s
     first_s = stop_s + before_s + engine.request_s + engine.prompt_token_s * load.prompt_tokens
@@ -113,7 +113,8 @@ def _mixed(
 
     Of the steps of one output a share carries prompts, in chunks of the token budget; when there
     are more prompts than steps, each carries several. Attention copies step together, so a prompt
-    of any of them holds up all, while the experts see what all of them bring on average.
+    of any of them holds up all, while the experts see what all of them bring on average; an engine
+    that balances them lets prompts wait until every copy has one.
     """
     engine, prompt = rig.engine, load.prompt_tokens
     after = each - 1.0 - _before(rig, load, each)
@@ -121,8 +122,8 @@ def _mixed(
     spare_tokens = np.minimum(prompt, np.maximum(rig.plans.budget_tokens - each, 1.0))
     chunk = np.maximum(spare_tokens, carried_tokens)
     own_frac = carried_tokens / chunk
-    carrying_frac = 1.0 - (1.0 - own_frac) ** rig.plans.attention_data_parallel
-    host_s = engine.step_s + engine.sequence_s * each
+    carrying_frac = _carrying_frac(rig, own_frac)
+    host_s = step_s - summed(step).floor_s
     parts = prefill_parts(rig, (chunk + each) / prompt, prompt)
     spared_s = (1.0 - own_frac / np.maximum(carrying_frac, 1e-9)) * _experts_more_s(parts, step)
     both = summed(parts).floor_s - np.where(own_frac > 0, spared_s, 0.0)
@@ -134,6 +135,26 @@ def _mixed(
     return tpot_s, first_s
 
 
+def _carrying_frac(rig: Rig, own_frac: Floats) -> Floats:
+    """Share of steps that carry a prompt of any attention copy; (n,)."""
+    at_random = 1.0 - (1.0 - own_frac) ** rig.plans.attention_data_parallel
+    balanced_frac = np.minimum(rig.engine.balanced_frac, 1.0)
+    return np.asarray(at_random + balanced_frac * (own_frac - at_random))
+
+
+def _host_s(rig: Rig, each: Floats) -> Floats:
+    """The host's part of a step: every stage has one that schedules, the last one samples."""
+    stages = rig.plans.pipeline_parallel
+    return np.asarray(rig.engine.step_s * stages + rig.engine.sequence_s * each)
+
+
+def _uneven_s(rig: Rig, running: Floats, step: Parts) -> Floats:
+    """What full slots wait for the last stage, which has the head beside its layers; (n,)."""
+    stages = rig.plans.pipeline_parallel
+    is_full = running >= stages * rig.plans.attention_data_parallel
+    return np.asarray(np.where(is_full, (stages - 1.0) * step["head"].floor_s, 0.0))
+
+
 def _experts_more_s(parts: Parts, step: Parts) -> Column:
     """What experts and their exchange take in a step with prompts beyond one without."""
     names = ("experts", "expert_parallel")
@@ -141,6 +162,33 @@ def _experts_more_s(parts: Parts, step: Parts) -> Column:
         sum((p[name].floor_s for name in names if name in p), start=0.0) for p in (parts, step)
     )
     return np.maximum(with_prompts - without, 0.0)
+
+
+def offline_run(rig: Rig, load: Load) -> Steady:
+    """All requests queued at once and run to the last: whole crowds one after another, a rest.
+
+    Parameters
+    ----------
+    rig : n candidates
+    load : `requests` are those of the run
+
+    Notes
+    -----
+    Requests of one length that start together end together, so a crowd that fills the memory
+    follows another, and the last one is as large as what is left and quicker by that. Times to
+    first token and between tokens are those of the full crowds.
+    """
+    crowd = steady(rig, load)
+    crowds = np.floor(load.requests / crowd.sequences)
+    rest = load.requests - crowds * crowd.sequences
+    last = steady(rig, replace(load, requests=np.maximum(rest, 1.0)))
+    run_s = crowds * _lasts_s(crowd, load) + (rest >= 1.0) * _lasts_s(last, load)
+    return replace(crowd, output_tokens_per_s=load.requests * load.output_tokens / run_s)
+
+
+def _lasts_s(crowd: Steady, load: Load) -> Floats:
+    """From the first request of a crowd to its last token."""
+    return np.asarray(crowd.sequences * load.output_tokens / crowd.output_tokens_per_s)
 
 
 def static_batch(rig: Rig, load: Load) -> Steady:
@@ -151,12 +199,12 @@ def static_batch(rig: Rig, load: Load) -> Steady:
     rig : n candidates
     load : `requests` are the batch
     """
-    plans, engine = rig.plans, rig.engine
+    plans = rig.plans
     lanes = plans.attention_data_parallel * plans.pipeline_parallel
     each = np.maximum(load.requests / lanes, 1.0) * np.ones(len(plans))
     step = summed(decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0))
     prefill = summed(prefill_parts(rig, each, load.prompt_tokens))
-    host_s = engine.step_s + engine.sequence_s * each
+    host_s = _host_s(rig, each)
     step_s, first_s = step.floor_s + host_s, prefill.floor_s + host_s
     whole_s = first_s + step_s * (load.output_tokens - 1.0)
     fitting = _fitting(rig, load)

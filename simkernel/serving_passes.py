@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from simkernel.columns import Column, Floats
-from simkernel.exchange import collective, expert_traffic
+from simkernel.exchange import collective, distinct_domains
 from simkernel.hardware import (
     OPERATIONS,
     PRECISION_BYTES,
@@ -182,7 +182,7 @@ def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
     dense = tuple(w for w in kind.weights if w not in routed)
     parts = {
         "gemm": layer_products(share, replace(kind, weights=dense)),
-        "elementwise": elementwise(share, rig.model, kind, share_of_forward=1.0),
+        "elementwise": elementwise(share, rig.model, _unrouted(kind), share_of_forward=1.0),
         "tensor_parallel": _reduces(rig, share, kind),
         "floor": _small_kernels(rig.engine, kind, rig.model.hidden),
     }
@@ -192,8 +192,44 @@ def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
     if kind.mlp == "moe":
         parts["experts"] = layer_products(share, replace(kind, weights=routed))
         apart = (rig.plans.attention_data_parallel > 1) * 1.0
-        parts["expert_parallel"] = expert_traffic(share, rig.model, kind).times(apart)
+        exchange = _exchanged(share, rig.model, kind)
+        parts["expert_parallel"] = exchange.times(apart * rig.engine.exchange_passes)
     return parts
+
+
+def _unrouted(kind: LayerKind) -> LayerKind:
+    """The layer as element-wise kernels see it: what routed tokens move is timed with experts.
+
+    The grouped timings hold sorting, quantisation, activation and the weighted sum as well
+    (aiconfigurator, collector for mixture-of-experts operators).
+    """
+    if kind.mlp != "moe":
+        return kind
+    return replace(kind, mlp="dense", mlp_width=kind.shared_width)
+
+
+def _exchanged(share: Share, model: Model, kind: LayerKind) -> Pass:
+    """Dispatch to the experts and combine back.
+
+    A token goes once to a rank however many of its experts lie there, and their results are
+    summed there (DeepEP README, 2025). Where there are no more ranks than experts a token uses,
+    every rank gets all tokens instead (TensorRT-LLM, selection of the all-to-all method). What
+    stays on the own rank needs no wire, which the collective knows.
+    """
+    group = share.placement.expert
+    ranks, domains = group.size.astype(float), group.domains.astype(float)
+    met = np.where(ranks > kind.top_k, distinct_domains(ranks, kind), ranks)
+    copies = share.cut_tokens * met
+    far = distinct_domains(domains, kind) / met
+    remote_frac = np.where(domains > 1, np.minimum(far, 1.0), 1.0)
+    both = Pass()
+    for width in (share.expert_bytes, WIDE_BYTES):
+        payload = copies * model.hidden * width
+        both = both + collective(share, "all_to_all", group, payload, remote_frac)
+    spread, inner = share.placement.expert_tensor, copies * model.hidden * WIDE_BYTES
+    gather = collective(share, "all_gather", spread, inner * share.expert_tensor)
+    scatter = collective(share, "reduce_scatter", spread, inner * share.expert_tensor)
+    return both + gather + scatter
 
 
 def _small_kernels(engine: Engine, kind: LayerKind, hidden: int) -> Pass:
@@ -230,10 +266,12 @@ def _reduces(rig: Rig, share: Share, kind: LayerKind) -> Pass:
     group, once = rig.placement.tensor, rig.curves.all_reduce_once
     ring = collective(share, "all_reduce", group, payload)
     wire = rig.chips.scaleup_bytes_per_s * once.wire_frac
-    at_once_s = once.base_s + (group.size - 1.0) * payload / wire
-    in_ring_s = ring.floor_s
+    latency_frac = rig.engine.reduce_latency_frac
+    at_once_s = once.base_s * latency_frac + (group.size - 1.0) * payload / wire
+    on_wire_s = np.maximum(ring.inside_s, ring.outside_s)
+    in_ring_s = on_wire_s + (ring.floor_s - on_wire_s) * latency_frac
     quickest_s = np.where(group.domains > 1, in_ring_s, np.minimum(at_once_s, in_ring_s))
-    floor_s = quickest_s / rig.engine.reduce_frac + rig.engine.reduce_floor_s
+    floor_s = quickest_s + rig.engine.reduce_floor_s
     moved = replace(ring, floor_s=np.where(share.tensor > 1, floor_s, 0.0))
     apart = (rig.plans.attention_data_parallel > 1) * (kind.mlp == "moe")
     return moved.times((kind.core is not None) + (kind.mlp != "none") * (1.0 - apart))
@@ -336,7 +374,9 @@ def _share(rig: Rig, tokens: Column, sequences: Column, sequence_tokens: Column)
         is_one_graph=np.zeros(len(plans), dtype=bool),
         expert_imbalance=1.0,
         expert_skew=0.0,
-        stack=Stack(stream_passes=engine.stream_passes),
+        stack=Stack(
+            stream_passes=engine.stream_passes, router_spread_frac=engine.router_spread_frac
+        ),
         keeping=PLAIN,
     )
 

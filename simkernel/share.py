@@ -155,14 +155,17 @@ def share_of(
 def imbalance(share: Share, kind: LayerKind) -> Floats:
     """Tokens of the busiest expert rank over the mean.
 
-    Evenly random routing gives the extreme value of a multinomial, 1 + sqrt(2 ln(E) (E - 1) /
-    (tokens x top_k)) for E expert ranks: a lower bound, real routers are skewed beyond it. By how
-    much is the job's to say: a factor, a power law of the experts' loads, or both. A job whose
-    experts all sit on one rank has no imbalance.
+    The extreme value of E ranks whose loads spread for two reasons: few draws (multinomial), and
+    experts that are not equally liked (their spread s, averaged over the N / E experts of a rank):
+    1 + sqrt(2 ln(E) ((E - 1) / draws + s^2 (E - 1) / N)). With s = 0 routing is evenly random and
+    this a lower bound, real routers are skewed beyond it. By how much is the stack's to say (s) or
+    the job's: a factor, a power law of the experts' loads, or both. A job whose experts all sit
+    on one rank has no imbalance.
     """
     ranks = share.expert
     draws = share.cut_tokens * ranks * share.expert_tensor * kind.top_k
-    random = 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) / draws)
+    liked = share.stack.router_spread_frac**2 / kind.experts
+    random = 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) * (1.0 / draws + liked))
     skewed = power_law_imbalance(kind.experts, ranks, share.expert_skew)
     return np.where(ranks > 1, random * skewed * share.expert_imbalance, 1.0)
 
@@ -194,14 +197,24 @@ def power_law_imbalance(experts: int, ranks: Codes, skew: float) -> Floats:
 
 
 def touched_experts(share: Share, kind: LayerKind) -> Floats:
-    """Experts of a device that any token of the pass is routed to, for evenly random routing.
+    """Experts of a device that any token of the pass is routed to.
 
-    N_local (1 - (1 - k/N)^T), T the tokens of all ranks that share the experts: a small batch
-    reads only the experts it meets.
+    N_local (1 - (1 - k/N)^T) for evenly random routing, T the tokens of all ranks that share the
+    experts: a small batch reads only the experts it meets. Where some experts are liked better
+    (spread s, a gamma distribution), tokens meet the same ones again and the share that is missed
+    is (1 + s^2 T k/N)^(-1/s^2). One token meets k.
     """
     met = share.cut_tokens * share.expert * share.expert_tensor
-    missed = (1.0 - kind.top_k / kind.experts) ** met
-    return kind.experts / share.expert * (1.0 - missed)
+    used_frac, spread = kind.top_k / kind.experts, share.stack.router_spread_frac
+    variance = np.maximum(spread**2, LEAST_VARIANCE)
+    evenly = (1.0 - used_frac) ** met
+    missed = np.where(spread > 0, (1.0 + variance * met * used_frac) ** (-1 / variance), evenly)
+    touched_frac = np.maximum(1.0 - missed, used_frac * np.minimum(met, 1.0))
+    return np.asarray(kind.experts / share.expert * touched_frac)
+
+
+LEAST_VARIANCE = 1e-9
+"""Below it the gamma distribution is one value to all digits."""
 
 
 def tensor_cut(tensor: Codes, kind: LayerKind, weight: Weight) -> Codes:

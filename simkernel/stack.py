@@ -41,6 +41,7 @@ class Stack:
     exchange_frac : time of the exchange between experts over what the wires say
     bias_passes : times that the results of experts with biases cross the memory on top, because
         bias, clamp and activation are not fused for them
+    router_spread_frac : of how well experts are liked, deviation over mean; 0 is evenly random
     straggler_frac : spread of one device's step time; a step ends with the slowest device
     dense_host_s, moe_host_s : the host needs so long to launch the kernels of one layer of one
         micro-batch, forward and backward together; devices cannot be faster [s]
@@ -64,6 +65,7 @@ class Stack:
     permute_passes: Column = 1.0
     exchange_frac: Column = 1.0
     bias_passes: Column = 0.0
+    router_spread_frac: Column = 0.0
     straggler_frac: Column = 0.0
     dense_host_s: Column = 0.0
     moe_host_s: Column = 0.0

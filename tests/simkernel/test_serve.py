@@ -6,11 +6,12 @@ import pytest
 from costdata import catalog
 from costdata.configs import read_model
 from simkernel.ops import summed
-from simkernel.serve import Load, static_batch, steady
+from simkernel.serve import Load, offline_run, static_batch, steady
 from simkernel.serving_engine import Engine
-from simkernel.serving_passes import decode_parts, prefill_parts, rig_of
+from simkernel.serving_passes import _share, decode_parts, prefill_parts, rig_of
 from simkernel.serving_plans import ServingPlans, serving_plan_of
 from simkernel.share import touched_experts
+from simkernel.stack import ISOLATED
 
 FP8 = 2
 BARE = Engine()
@@ -82,6 +83,7 @@ def test_small_batches_read_only_the_experts_they_meet():
     class Asked:
         cut_tokens = np.array([1.0, 4.0, 10_000.0])
         expert = expert_tensor = 1.0
+        stack = ISOLATED
 
     touched = touched_experts(Asked, kind)
     assert touched == pytest.approx([8.0, 256 * (1 - (1 - 8 / 256) ** 4), 256.0])
@@ -158,3 +160,87 @@ def _taken(curves, rows):
     from simkernel.columns import taken
 
     return taken(curves, rows)
+
+
+def test_whole_crowds_of_an_offline_run_give_the_steady_rate_and_a_rest_less():
+    """A run of two full crowds is steady; half a crowd more leaves the memory half empty."""
+    fitting = float(np.floor(served(1, chip="H100-SXM").fitting_sequences[0]))
+    at = rig(chip="H100-SXM")
+    steadily = steady(at, Load(1024.0, 1024.0, 1e6)).output_tokens_per_s[0]
+    crowd = steady(at, Load(1024.0, 1024.0, 1e6)).sequences[0]
+    whole = offline_run(at, Load(1024.0, 1024.0, 2.0 * crowd)).output_tokens_per_s[0]
+    rest = offline_run(at, Load(1024.0, 1024.0, 1.5 * crowd)).output_tokens_per_s[0]
+    assert fitting > 1
+    assert whole == pytest.approx(steadily, rel=1e-6)
+    assert rest < whole
+
+
+def test_prompts_that_wait_for_each_other_hold_decoding_up_less():
+    """Unbalanced attention copies are all as slow as the one with a prompt."""
+    moe = {"model": "deepseek-v3", "tensor_parallel": 1, "attention_data_parallel": 8}
+    moe |= {"expert_parallel": 8, "expert_precision_code": FP8, "chip": "B200-SXM"}
+    load = Load(4000.0, 1000.0, 448.0)
+    tpots = [
+        float(steady(rig(engine=Engine(balanced_frac=frac), **moe), load).tpot_s[0])
+        for frac in (0.0, 0.5, 1.0)
+    ]
+    assert tpots == sorted(tpots, reverse=True)
+    assert tpots[2] < tpots[0]
+
+
+def test_every_stage_of_a_pipeline_has_a_host_and_the_last_one_the_head():
+    """Otherwise eight stages would be eight times one device, which no published run is."""
+    engine = Engine(step_s=1e-3)
+    rates = [
+        float(
+            steady(
+                rig(engine=engine, tensor_parallel=1, pipeline_parallel=n),
+                Load(128.0, 512.0, 64.0 * n),
+            ).output_tokens_per_s[0]
+        )
+        / n
+        for n in (2, 4, 8)
+    ]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[2] < 0.95 * rates[0]
+
+
+def touched(tokens, spread):
+    at = rig(model="qwen3-235b-a22b", engine=Engine(router_spread_frac=spread), tensor_parallel=1)
+    kind = next(k for k in at.model.kinds if k.mlp == "moe")
+    return float(touched_experts(_share(at, float(tokens), float(tokens), 1.0), kind)[0]), kind
+
+
+def test_a_liked_expert_is_met_again_so_that_fewer_are_read():
+    """Even routing reads too many experts in the middle; one token always reads its own."""
+    for tokens in (1, 4, 16, 64, 4096):
+        even, kind = touched(tokens, 0.0)
+        skewed, _ = touched(tokens, 1.0)
+        assert kind.top_k - 1e-9 <= skewed <= even + 1e-9
+    assert touched(16, 1.0)[0] < 0.85 * touched(16, 0.0)[0]
+    assert touched(16, 1e-4)[0] == pytest.approx(touched(16, 0.0)[0], rel=0.04)
+
+
+def test_a_later_release_has_shorter_kernels_of_latent_attention_only():
+    """Age must not touch models without a latent."""
+    engine = Engine(layer_s=1e-5, latent_layer_s=1e-4, matures_per_year=1.0)
+    assert engine.aged(0.3).latent_layer_s == pytest.approx(1e-4 * np.exp(-0.3))
+    assert engine.aged(-9.0).latent_layer_s == pytest.approx(1e-4 * np.exp(0.35))
+    assert engine.aged(0.3).layer_s == engine.layer_s
+
+
+def test_an_exchange_sends_a_token_once_to_each_rank():
+    """Every rank gets every token where they are few; beyond, only those it is routed to."""
+    few = rig(model="qwen3-235b-a22b", chip="B200-SXM", tensor_parallel=1,
+              attention_data_parallel=4, expert_parallel=4, expert_precision_code=FP8,
+              supernode_devices=64)  # fmt: skip
+    many = rig(model="qwen3-235b-a22b", chip="B200-SXM", tensor_parallel=1,
+               attention_data_parallel=64, expert_parallel=64, expert_precision_code=FP8,
+               supernode_devices=64)  # fmt: skip
+    sent = [
+        float(np.asarray(prefill_parts(r, 1.0, 4096.0)["expert_parallel"].inside_bytes)[0])
+        for r in (few, many)
+    ]
+    once = 4096.0 * few.model.hidden * (1.0 + 2.0) * 94  # fp8 out, bf16 back, layers
+    assert sent[0] == pytest.approx(3.0 * once, rel=1e-6)
+    assert 3.0 * once < sent[1] < 8.0 * once
