@@ -225,12 +225,12 @@ def _attention_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats
     queries = core.heads * core.key_dim
     output = core.heads * core.value_dim * WIDE_BYTES
     cheap, whole = own * model.hidden * narrow, own * (2.0 * model.hidden + mask)
+    cheap = cheap + (0.0 if share.is_fused else _scores(share, kind))
     projected = part * (queries + keys) * WIDE_BYTES
     if core.kind == "mla":
         latents = sum(w.outputs for w in kind.weights if w.name in ("q_a", "kv_a"))
         return cheap + projected, whole + part * output + own * latents * WIDE_BYTES
-    scores = 0.0 if share.is_fused else _scores(share, kind)
-    return cheap + scores, whole + part * output + projected
+    return cheap, whole + part * output + projected
 
 
 def _scores(share: Share, kind: LayerKind) -> Floats:
