@@ -101,7 +101,8 @@ def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
     mean_room = np.maximum(room / each / plans.pipeline_parallel, 0.0)
     places = np.minimum(mean_room, plans.max_sequences)
     most = held(mean_room, plans.max_sequences)
-    lane = Lane(curves, host, mix, places, most, plans.budget_tokens)
+    stages = plans.pipeline_parallel
+    lane = Lane(curves, host, mix, stages, places, most, plans.budget_tokens)
     if np.all(cap_frac >= 1.0):
         return lane
     slower = capped_slower_frac(rig, lane, pace(lane, most_arrivals(lane)), cap_frac)
@@ -316,7 +317,7 @@ def tpot_ledger(lane: Lane, at: Pace) -> Ledger:
     decode_s = curves.floor_of(curves.decode_s, at.decoding_sequences) * np.minimum(
         at.decoding_sequences, 1.0
     )
-    host_s = host.step_s + host.sequence_s * at.decoding_sequences
+    host_s = np.asarray(host.host_s(lane.stages, at.decoding_sequences))
     known = layers_s + head_s + decode_s + host_s
     terms = {
         "layers": layers_s,

@@ -82,7 +82,7 @@ def steady(rig: Rig, load: Load) -> Steady:
     each = np.maximum(running / lanes, 1.0)
     step = decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0)
     prefill = prefill_parts(rig, 1.0, load.prompt_tokens)
-    host_s = _host_s(rig, each) + _uneven_s(rig, running, step)
+    host_s = rig.engine.host_s(plans.pipeline_parallel, each) + _uneven_s(rig, running, step)
     step_s = np.asarray(summed(step).floor_s + host_s)
     prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s * plans.pipeline_parallel)
     tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
@@ -142,12 +142,6 @@ def _carrying_frac(rig: Rig, own_frac: Floats) -> Floats:
     return np.asarray(at_random + balanced_frac * (own_frac - at_random))
 
 
-def _host_s(rig: Rig, each: Floats) -> Floats:
-    """The host's part of a step: every stage has one that schedules, the last one samples."""
-    stages = rig.plans.pipeline_parallel
-    return np.asarray(rig.engine.step_s * stages + rig.engine.sequence_s * each)
-
-
 def _uneven_s(rig: Rig, running: Floats, step: Parts) -> Floats:
     """What full slots wait for the last stage, which has the head beside its layers; (n,)."""
     stages = rig.plans.pipeline_parallel
@@ -204,7 +198,7 @@ def static_batch(rig: Rig, load: Load) -> Steady:
     each = np.maximum(load.requests / lanes, 1.0) * np.ones(len(plans))
     step = summed(decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0))
     prefill = summed(prefill_parts(rig, each, load.prompt_tokens))
-    host_s = _host_s(rig, each)
+    host_s = np.asarray(rig.engine.host_s(plans.pipeline_parallel, each))
     step_s, first_s = step.floor_s + host_s, prefill.floor_s + host_s
     whole_s = first_s + step_s * (load.output_tokens - 1.0)
     fitting = _fitting(rig, load)

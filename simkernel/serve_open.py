@@ -45,6 +45,7 @@ class Lane:
     curves : of its steps
     engine : overheads of the host
     mix : of its requests
+    stages : (n,) that a step walks through
     places : (n,) sequences that memory and the engine's limit hold
     held_sequences : (n,) that decode at once when it is full, as `held` has it
     budget_tokens : (n,) tokens in a step, at most
@@ -57,6 +58,7 @@ class Lane:
     curves: StepCurves
     engine: Engine
     mix: Mix
+    stages: Column
     places: Floats
     held_sequences: Floats
     budget_tokens: Floats
@@ -209,7 +211,7 @@ def _step_s(
     head_s = alike.read(curves.head_s[FLOOR].ravel())
     decode_s = alike.read(curves.decode_s[FLOOR].ravel()) * np.minimum(decoding, 1.0)
     kernels_s = layers_s + head_s + decode_s + prompts * prompt_s
-    host_s = engine.step_s + engine.sequence_s * rows
+    host_s = engine.host_s(lane.stages, rows)
     return np.asarray(kernels_s * (1.0 + lane.slower_frac) + host_s)
 
 

@@ -103,6 +103,16 @@ class Engine:
         shorter = np.exp(-self.matures_per_year * np.clip(years, -SEEN_YEARS, SEEN_YEARS))
         return replace(self, latent_layer_s=self.latent_layer_s * shorter)
 
+    def host_s(self, stages: Column, sequences: Column) -> Column:
+        """The host's part of a step: every stage has one that schedules, the last one samples.
+
+        Parameters
+        ----------
+        stages : (n,) of the pipeline
+        sequences : (n,) that get a token in this step
+        """
+        return self.step_s * stages + self.sequence_s * sequences
+
     @property
     def is_by_row(self) -> bool:
         """One number or more is given per candidate."""

@@ -51,8 +51,9 @@ def step_tables(
     decodes = _at(rig, pairs[0].ravel(), pairs[1].ravel())
     met = np.meshgrid(before.astype(float), chunks.astype(float), indexing="ij")
     chunked = _chunks(rig, met[0].ravel(), met[1].ravel())
-    host = rig.engine
-    step_s, each_s = float(np.asarray(host.step_s)), float(np.asarray(host.sequence_s))
+    stages = float(rig.plans.pipeline_parallel[0])
+    step_s = float(np.asarray(rig.engine.host_s(stages, 0.0)))
+    each_s = float(np.asarray(rig.engine.sequence_s))
     parts = {
         "token": _whole(layers, lambda name: name not in NOT_LAYERS),
         "sequence": _whole(heads, lambda name: name == "head"),

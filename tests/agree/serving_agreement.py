@@ -165,7 +165,8 @@ def _lane(rig, mix, budget):
     mean_room = np.maximum(room / each, 0.0)
     places = np.minimum(mean_room, rig.plans.max_sequences)
     most = held(mean_room, rig.plans.max_sequences)
-    return Lane(curves, rig.engine, mix, places, most, rig.plans.budget_tokens)
+    stages = rig.plans.pipeline_parallel
+    return Lane(curves, rig.engine, mix, stages, places, most, rig.plans.budget_tokens)
 
 
 def _pool_blocks(rig, tokens):

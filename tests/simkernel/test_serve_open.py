@@ -1,5 +1,7 @@
 """Laws of a serving lane in closed form."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_serving_tables import rig
@@ -29,7 +31,7 @@ def lane(count=1, places=256.0, budget=8192.0):
     curves = step_curves(one, budget, MIX.context_tokens, MIX.prompt_tokens)
     ones = np.ones(count)
     most = held(1e9 * ones, places * ones)
-    return Lane(curves, one.engine, MIX, places * ones, most, budget * ones)
+    return Lane(curves, one.engine, MIX, ones, places * ones, most, budget * ones)
 
 
 def at_loads(one=None):
@@ -104,7 +106,7 @@ def test_an_answer_of_one_token_never_decodes():
     """Classifiers ask for one token: no later token, no division by none."""
     one = lane()
     mix = mix_of(PROMPTS, np.ones(len(PROMPTS), dtype=np.int64))
-    single = Lane(one.curves, one.engine, mix, one.places, one.held_sequences, one.budget_tokens)
+    single = replace(one, mix=mix)
     at = pace(single, 0.5 * most_arrivals(single))
     assert at.decoding_sequences == pytest.approx([0.0])
     assert np.isfinite(latencies(single, at)["ttft_s"].at("p95")[0])
