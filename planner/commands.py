@@ -21,7 +21,7 @@ from planner.costing_terms import terms_of
 from planner.engine import catalogue_names
 from planner.explain import explain_plan, nearest_change, plain
 from planner.hardware_explain import hardware_evaluated
-from planner.kinds import KINDS, prepare
+from planner.kinds import KINDS, kind_of, prepare
 from planner.recost import recost as recosted
 from planner.refine import SEEDS, replayed
 from planner.single import Single, single
@@ -173,6 +173,7 @@ def evaluate_study(study: Study, *, is_replayed: bool = False) -> dict[str, Any]
         "taken": {**found.taken, **taken},
         **explained_document(explained),
         "violations": [*explained.violations, *broken],
+        "notes": kind_of(study).notes(study, found.engine.catalog),
     }
 
 

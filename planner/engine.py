@@ -230,6 +230,12 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             f"{', '.join(others)}: what if; price, watts and carbon of chips and network stay "
             "those of the catalogue"
         )
+    zero, stages = study.axes["zero_stage"], study.axes["pipeline_parallel"]
+    if max(int(z) for z in zero) >= 2 and max(int(p) for p in stages) > 1:
+        notes["zero_in_pipelines"] = (
+            "a pipeline keeps whole weights and gradients until its step ends: zero_stage 2 and 3 "
+            "hold and move what 1 does there"
+        )
     return notes
 
 

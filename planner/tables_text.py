@@ -55,6 +55,7 @@ SAID = (
     "period",
     "not_included",
     "not_priced",
+    "zero_in_pipelines",
     "idle_prices",
 )
 """Notes of a run that a reader of its figures needs."""

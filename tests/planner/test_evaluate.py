@@ -424,3 +424,10 @@ def test_offload_makes_room_on_the_device_and_is_the_change_that_saves_a_plan(st
     terms = [d["ledgers"]["resident_bytes"]["terms"]["activations"] for d in (tight, loose)]
     assert room >= terms[0] - terms[1] > 0
     assert loose["metrics"]["step_s"] >= tight["metrics"]["step_s"]
+
+
+def test_a_sharding_that_a_pipeline_undoes_is_said(study):
+    """ZeRO 3 shown on a plan that holds whole weights would be bought for what it never frees."""
+    in_one, in_two = (evaluated(study, f"pp={stages}", "zero_stage=3") for stages in (1, 2))
+    assert "zero_in_pipelines" not in in_one["notes"]
+    assert "hold and move what 1 does" in in_two["notes"]["zero_in_pipelines"]
