@@ -23,6 +23,7 @@ from planner.explain import explain_plan, nearest_change, plain
 from planner.hardware_explain import hardware_evaluated
 from planner.kinds import KINDS, prepare
 from planner.recost import recost as recosted
+from planner.search.choice import Budget
 from planner.single import single
 from planner.stored_plan import explained_document, plan_against, stored_plan
 from planner.study import Study, read_study, study_document, tables_named_in
@@ -39,14 +40,14 @@ def run(
     *,
     is_quiet: bool = False,
 ) -> dict[str, Any]:
-    """Sweep a study into the database; the document of `run --json`."""
+    """Search a study into the database; the document of `run --json`."""
     from planner.progress import shown_progress
     from planner.run import run_study
 
-    limit = _budget(budget)
+    spend = _budget(budget)
     engine = prepare(_study(path, settings))
     with shown_progress(is_quiet) as progress:
-        done = run_study(engine, Archive(db), workers, progress, limit)
+        done = run_study(engine, Archive(db), workers, progress, spend)
     return show(db, done.run)
 
 
@@ -195,15 +196,15 @@ def _catalog_of(path: str) -> Catalog:
     return catalogue.load(tables if tables and tables.is_dir() else None)
 
 
-def _budget(text: str | None) -> Any:
+def _budget(text: str | None) -> Budget:
     """A limit on candidates ("100000") or on seconds ("60s")."""
     if text is None:
-        return None
+        return Budget()
     match = re.fullmatch(r"(\d+)(s?)", text)
     if not match:
         raise BadStudy(f"--budget {text}: wanted candidates or seconds, e.g. 1000000 or 60s")
     amount, is_time = int(match[1]), bool(match[2])
-    return lambda evaluated, seconds: (seconds if is_time else evaluated) >= amount
+    return Budget(seconds=amount) if is_time else Budget(evaluations=amount)
 
 
 def _counts(record: RunRecord) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Kind:
     keeps_options : every costed row is an answer, not only the front; a sweep keeps all that
         limits allow, whatever is compared
     is_limited : the sweep of a study applies its physical limits, not costing
+    is_searchable : its plans can be looked for by a driver, where a sweep would be too long
     """
 
     prepare: Callable[[Study], Any]
@@ -46,6 +47,7 @@ class Kind:
     notes: Callable[[Study, Catalog], dict[str, str]]
     keeps_options: bool
     is_limited: Callable[[Study], bool]
+    is_searchable: bool = False
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -59,6 +61,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             notes=train.training_notes,
             keeps_options=False,
             is_limited=lambda study: True,
+            is_searchable=True,
         ),
         "hardware": Kind(
             prepare=hardware.prepare,

@@ -265,7 +265,9 @@ def _is_of_costing(name: str, study: Study) -> bool:
 
 
 def _notes(done: Repriced) -> dict[str, str]:
-    kept = {k: v for k, v in done.swept.notes.items() if k.startswith("missing_fact")}
+    kept = {
+        k: v for k, v in done.swept.notes.items() if k.startswith("missing_fact") or k == "search"
+    }
     now = "physics is of the tables then, money and carbon are of the tables now"
     return {
         **kept,

@@ -11,10 +11,9 @@ import os
 import platform
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -30,8 +29,10 @@ from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.kinds import cost, kind_of, sweep
 from planner.nearest import least_over, nearest_costed
+from planner.search.choice import Budget, Choice, chosen
 from planner.search.sweep import BillResult
 from planner.study import Study, study_document
+from planner.total import Total, joined
 
 FLUSH_S = 5.0
 """Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
@@ -46,31 +47,6 @@ MOST_OPTIONS = 1000  # our choice: rows a person may want to see beside the fron
 
 Progress = Callable[[int, int, int, int], None]
 """Called with bills done, bills in all, candidates evaluated, plans on the physical front."""
-
-
-@dataclass
-class Total:
-    """What the bills of a run add up to."""
-
-    evaluated: int = 0
-    masked: Counter[str] = field(default_factory=Counter)
-    rejected: Counter[str] = field(default_factory=Counter)
-    cpu_s: float = 0.0
-    fronts: list[dict[str, Any]] = field(default_factory=list)
-    nearest: list[dict[str, Any]] = field(default_factory=list)
-    bills: int = 0
-
-    def add(self, result: BillResult) -> None:
-        """One more bill."""
-        self.bills += 1
-        self.evaluated += result.evaluated
-        self.masked.update(result.masked)
-        self.rejected.update(result.rejected)
-        self.cpu_s += result.seconds
-        if result.front:
-            self.fronts.append(result.front)
-        elif result.nearest:
-            self.nearest.append(result.nearest)
 
 
 @dataclass(frozen=True)
@@ -91,15 +67,15 @@ def run_study(
     archive: Archive,
     workers: int | None = None,
     progress: Progress | None = None,
-    limit: Callable[[int, float], bool] | None = None,
+    budget: Budget | None = None,
 ) -> Finished:
-    """Sweep a study and store everything in the archive.
+    """Search a study and store everything in the archive.
 
     Parameters
     ----------
     workers : processes; None for as many as pay
     progress : told after every bill
-    limit : asked with candidates evaluated and seconds gone; True ends the sweep (a budget)
+    budget : ends the search when it is spent
 
     Raises
     ------
@@ -112,8 +88,8 @@ def run_study(
     run = archive.begin_run(run_start(engine.study, engine.catalog))
     try:
         with _interruptible() as stop:
-            chosen = workers or workers_for(engine.space.enumerated)
-            return _run(engine, archive, run, chosen, progress, limit, stop)
+            some = workers or workers_for(engine.space.enumerated)
+            return _run(engine, archive, run, some, progress, budget or Budget(), stop)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
         raise
@@ -125,7 +101,7 @@ def _run(
     run: str,
     workers: int,
     progress: Progress | None,
-    limit: Callable[[int, float], bool] | None,
+    budget: Budget,
     stop: list[str],
 ) -> Finished:
     started, total = time.perf_counter(), Total()
@@ -135,16 +111,17 @@ def _run(
 
     def is_stopped() -> bool:
         gone = time.perf_counter() - started
-        if not stop and limit is not None and limit(total.evaluated, gone):
+        if not stop and budget(total.evaluated, gone):
             stop.append("budget")
         return bool(stop)
 
-    for result in sweep(engine, workers, is_stopped):
+    choice = chosen(engine, budget, kind_of(engine.study).is_searchable)
+    for result in _results(engine, choice, workers, is_stopped):
         total.add(result)
         if result.front:
             unsaved.append(result.front)
         if progress:
-            progress(total.bills, count, total.evaluated, _rows(total.fronts))
+            progress(total.bills, count, total.evaluated, total.front_rows)
         if time.perf_counter() - flushed > FLUSH_S:
             unsaved = _flush(archive, run, unsaved)
             flushed = time.perf_counter()
@@ -154,10 +131,22 @@ def _run(
         unsaved = _flush(archive, run, unsaved)
     costed = _cost(engine, total)
     front = front_columns(engine.study, costed) if costed else {}
-    summary = _summary(engine, total, costed, front, started, sweep_s)
+    notes = {"search": f"{choice.driver}: {choice.reason}", "sweep_s": f"{sweep_s:.3f}"}
+    summary = _summary(engine, total, costed, front, started, notes)
     done = Finished(run, "stopped" if stop else "finished", summary, front)
     store_answer(archive, engine.study, engine.catalog, costed, done, unsaved)
     return done
+
+
+def _results(
+    engine: Engine, choice: Choice, workers: int, is_stopped: Callable[[], bool]
+) -> Iterator[BillResult]:
+    """What the chosen driver finds."""
+    if choice.driver == "sweep":
+        return sweep(engine, workers, is_stopped)
+    from planner.search.drivers import searched
+
+    return searched(engine, choice.driver, is_stopped)
 
 
 def store_answer(
@@ -233,26 +222,15 @@ def _flush(archive: Archive, run: str, fronts: list[dict[str, Any]]) -> list[dic
     return []
 
 
-def joined(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """Tables of the same columns one below the other."""
-    return {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
-
-
-def _rows(tables: list[dict[str, Any]]) -> int:
-    return sum(len(table["plan"]) for table in tables)
-
-
 def _is_stop_asked(archive: Archive, run: str) -> bool:
     return any(event.name == "stop_asked" for event in archive.run(run).events)
 
 
 def _cost(engine: Engine, total: Total) -> Costed | None:
     """The physical front at every site, in the order of design keys."""
-    if not total.fronts:
+    plans = total.physical()
+    if not plans:
         return None
-    plans = joined(total.fronts)
-    order = np.argsort(plans["key"], kind="stable")
-    plans = {name: column[order] for name, column in plans.items()}
     costed = cost(engine.study, engine.catalog, plans)
     total.rejected.update(costed.rejected)
     return costed
@@ -264,7 +242,7 @@ def _summary(
     costed: Costed | None,
     front: Mapping[str, Any],
     started: float,
-    sweep_s: float,
+    notes: Mapping[str, str],
 ) -> RunSummary:
     return RunSummary(
         enumerated=engine.space.enumerated,
@@ -273,20 +251,16 @@ def _summary(
         rejected={name: n for name, n in total.rejected.items() if n},
         seconds=time.perf_counter() - started,
         evaluated_per_s_per_core=total.evaluated / max(total.cpu_s, 1e-9),
-        physical_front=_rows(total.fronts),
+        physical_front=total.front_rows,
         front=len(front["plan"]) if front else 0,
         front_hash=front_hash(engine.study, front),
         notes={
             **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
-            **_sweep_note(sweep_s),
+            **notes,
             **costing_notes(engine.study, engine.catalog, costed),
         },
         nearest={} if front else _nearest(engine.study, total, costed),
     )
-
-
-def _sweep_note(sweep_s: float) -> dict[str, str]:
-    return {"sweep_s": f"{sweep_s:.3f}"}
 
 
 def _nearest(study: Study, total: Total, costed: Costed | None) -> dict[str, Any]:

@@ -33,6 +33,7 @@ Carbon = Literal["location_average", "location_marginal", "market"]
 Embodied = Literal["pcf", "act", "boavizta"]
 Money = Literal["nominal", "real"]
 Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
+SearchDriver = Literal["auto", "sweep", "evolve", "sample"]
 RentPlan = Literal["reserved", "on_demand", "spot"]
 
 
@@ -250,6 +251,26 @@ class Objectives:
     maximise: Annotated[
         tuple[Text, ...], Field(description='a list of metrics, e.g. ["tokens_per_s"]')
     ] = ()
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Search:
+    """The table [search]: how candidates are found; a study need not say.
+
+    `driver` "auto" goes by the size of the space and what an evaluation costs; `algorithm` None is
+    the driver's own.
+    """
+
+    driver: Annotated[SearchDriver, Field(description='"auto", "sweep", "evolve" or "sample"')] = (
+        "auto"
+    )
+    algorithm: Annotated[
+        Literal["age_moea", "nsga2", "nsga3"] | None,
+        Field(description='"age_moea" or "nsga2" to evolve, "nsga2" or "nsga3" to sample'),
+    ] = None
+    population: Annotated[
+        int, Field(strict=True, ge=4, le=10_000, description="plans in a round, from 4 to 10000")
+    ] = 100
 
 
 DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(

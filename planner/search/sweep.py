@@ -81,6 +81,8 @@ class BillResult:
     front : columns of the bill's physical front: "key", axes, metrics, ledger terms
     nearest : the same for the least-violating candidates when the bill has no feasible one
     seconds : of processor time [s]
+    beaten : design keys told in a `front` before that are on it no more; a search only
+    new_keys : design keys evaluated; a search only
     """
 
     index: int
@@ -90,6 +92,8 @@ class BillResult:
     front: dict[str, Any] = field(default_factory=dict)
     nearest: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    beaten: tuple[int, ...] = ()
+    new_keys: list[int] = field(default_factory=list)
 
 
 def sweep(engine: Engine, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
@@ -183,9 +187,9 @@ def _share_out(
     """The rows of one block go to its bill: counts, nearest candidates, front."""
     result = state.result
     result.evaluated += len(block)
-    _count_rejections(result.rejected, found)
+    count_rejections(result.rejected, found)
     if not result.front:
-        _remember_nearest(engine, result, block, rows, found)
+        remember_nearest(engine, result, block, rows, found)
     result.front, state.points = _merged(engine, result.front, state.points, block, rows, found)
 
 
@@ -233,7 +237,7 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
-def _count_rejections(rejected: Counter[str], found: Evaluated) -> None:
+def count_rejections(rejected: Counter[str], found: Evaluated) -> None:
     """Each limit's own count: a candidate that breaks two is counted under both."""
     for name, limit in found.limits.items():
         broken = int((limit.excess > 0).sum())
@@ -293,7 +297,7 @@ def _named(engine: Engine, name: str, rows: Mapping[str, Any]) -> Any:
     return column
 
 
-def _remember_nearest(
+def remember_nearest(
     engine: Engine, result: BillResult, block: Block, rows: Mapping[str, Any], found: Evaluated
 ) -> None:
     """Keep the candidates whose worst violation is smallest, until the bill has a feasible one."""
