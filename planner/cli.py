@@ -91,6 +91,9 @@ def run(
         ),
     ] = None,
     engine: Annotated[str, typer.Option(help='"local"')] = "local",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on with the newest run of it that did not finish")
+    ] = False,
     settings: Settings = None,
     as_json: Json = False,
 ) -> int:
@@ -103,7 +106,7 @@ def run(
         *([f"study.seed={seed}"] if seed is not None else []),
         *([f"search.driver={search}"] if search is not None else []),
     ]
-    document = commands.run(study, db, given, budget, workers, is_quiet=as_json)
+    document = commands.run(study, db, given, budget, workers, is_resumed=resume, is_quiet=as_json)
     shown(document, as_json, tables_text.run_text)
     return 0 if document["front"] else NOTHING_FEASIBLE
 

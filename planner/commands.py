@@ -38,6 +38,7 @@ def run(
     budget: str | None = None,
     workers: int | None = None,
     *,
+    is_resumed: bool = False,
     is_quiet: bool = False,
 ) -> dict[str, Any]:
     """Search a study into the database; the document of `run --json`."""
@@ -47,7 +48,7 @@ def run(
     spend = _budget(budget)
     engine = prepare(_study(path, settings))
     with shown_progress(is_quiet) as progress:
-        done = run_study(engine, Archive(db), workers, progress, spend)
+        done = run_study(engine, Archive(db), workers, progress, spend, is_resumed=is_resumed)
     return show(db, done.run)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +18,7 @@ from planner.study import Study
 from simkernel.errors import BadStudy
 
 Costs = Callable[[Study, Catalog, Mapping[str, Any]], Costed]
-Sweep = Callable[[Any, int, Callable[[], bool]], Iterator[BillResult]]
+Sweep = Callable[[Any, int, Callable[[], bool], Container[int]], Iterator[BillResult]]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Kind:
     Parameters
     ----------
     prepare : the engine of a study: `study`, `catalog`, `space`, `missing`
-    sweep : results of its bills, given engine, workers and what asks to stop
+    sweep : results of its bills, given engine, workers, what asks to stop, and bills done already
     cost : a physical front at the sites of a study, as far as the answer needs it
     price : some plans at the sites of a study, on the front or not
     notes : what a reader of the front has to know, by name
@@ -88,9 +88,14 @@ def prepare(study: Study) -> Any:
     return kind_of(study).prepare(study)
 
 
-def sweep(engine: Any, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
-    """Results of all bills of a prepared study, in the order they are done."""
-    return kind_of(engine.study).sweep(engine, workers, is_stopped)
+def sweep(
+    engine: Any,
+    workers: int,
+    is_stopped: Callable[[], bool],
+    done: Container[int] = frozenset(),
+) -> Iterator[BillResult]:
+    """Results of all bills of a prepared study but those done, in the order they are done."""
+    return kind_of(engine.study).sweep(engine, workers, is_stopped, done)
 
 
 def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:

@@ -92,7 +92,7 @@ def recost(archive: Archive, run: str, settings: Sequence[str] = ()) -> Finished
     state = next(e.name for e in reversed(done.root.events) if e.name in SUMMARISED)
     run_id = archive.begin_run(run_start(done.study, done.catalog, done.parent.run))
     new = Finished(run_id, state, summary, front)
-    store_answer(archive, done.study, done.catalog, done.costed, new, [])
+    store_answer(archive, done.study, done.catalog, done.costed, new)
     return new
 
 

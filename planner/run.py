@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunStart, RunSummary
+from planner.archive_schema import now
 from planner.costing import NULL_REASONS, Costed, front_columns, front_hash
 from planner.costing_notes import costing_notes
 from planner.costing_terms import terms_of
@@ -29,7 +30,9 @@ from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.kinds import cost, kind_of, sweep
 from planner.nearest import least_over, nearest_costed
+from planner.resume import TakenUp, batch_of, explored_before, taken_up, unfinished
 from planner.search.choice import Budget, Choice, chosen
+from planner.search.seam import Explored
 from planner.search.sweep import BillResult
 from planner.study import Study, study_document
 from planner.total import Total, joined
@@ -68,6 +71,8 @@ def run_study(
     workers: int | None = None,
     progress: Progress | None = None,
     budget: Budget | None = None,
+    *,
+    is_resumed: bool = False,
 ) -> Finished:
     """Search a study and store everything in the archive.
 
@@ -76,77 +81,128 @@ def run_study(
     workers : processes; None for as many as pay
     progress : told after every bill
     budget : ends the search when it is spent
+    is_resumed : go on with the newest run of the same inputs that did not finish, if there is one
 
     Raises
     ------
     BadFile : the archive cannot be written
     MissingFact : a site lacks a term of costing
+    PlanError : the run to go on with still runs
 
-    Both are found before the sweep begins.
+    All are found before the search begins.
     """
     terms_of(engine.study.costing, engine.catalog)
-    run = archive.begin_run(run_start(engine.study, engine.catalog))
+    start = run_start(engine.study, engine.catalog)
+    earlier = unfinished(archive, start, now()) if is_resumed else ""
+    run = archive.begin_run(start, earlier)
     try:
         with _interruptible() as stop:
             some = workers or workers_for(engine.space.enumerated)
-            return _run(engine, archive, run, some, progress, budget or Budget(), stop)
+            work = _work(engine, archive, run, earlier, budget or Budget())
+            return _run(work, some, progress, stop)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
         raise
 
 
-def _run(
-    engine: Engine,
-    archive: Archive,
-    run: str,
-    workers: int,
-    progress: Progress | None,
-    budget: Budget,
-    stop: list[str],
-) -> Finished:
-    started, total = time.perf_counter(), Total()
-    unsaved: list[dict[str, Any]] = []
-    flushed = started
-    count = len(engine.space.bill_codes)
+@dataclass
+class _Work:
+    """A run on its way: what it found, and what of it is not in the archive yet.
+
+    Parameters
+    ----------
+    choice : the driver
+    explored : the memory of a search; None for a sweep
+    total : all results so far; those of the run it goes on with included
+    done : indices of bills to leave out
+    unsaved : results since the last batch
+    notes : for the summary
+    """
+
+    engine: Engine
+    archive: Archive
+    run: str
+    budget: Budget
+    choice: Choice
+    explored: Explored | None
+    total: Total
+    done: frozenset[int]
+    notes: dict[str, str]
+    unsaved: list[BillResult] = field(default_factory=list)
+    flushed: float = field(default_factory=time.perf_counter)
+
+    def add(self, result: BillResult) -> None:
+        """One more result."""
+        self.total.add(result)
+        self.unsaved.append(result)
+
+    def is_due(self, result: BillResult) -> bool:
+        """A batch is large enough, and whole."""
+        return result.is_settled and time.perf_counter() - self.flushed > FLUSH_S
+
+    def flush(self, archive: Archive) -> None:
+        """Write down what is not in the archive yet."""
+        if self.unsaved:
+            is_empty = not self.total.fronts
+            found = batch_of(self.choice.driver, self.unsaved, self.explored, is_empty)
+            archive.append_batch(self.run, found)
+            self.unsaved = []
+        self.flushed = time.perf_counter()
+
+
+def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budget) -> _Work:
+    """A run about to begin, or to go on."""
+    taken = taken_up(archive, run) if earlier else TakenUp()
+    if taken.driver:
+        choice = Choice(taken.driver, f"as run {earlier}, of which this is the rest")
+    else:
+        choice = chosen(engine, budget, kind_of(engine.study).is_searchable)
+    notes = {"search": f"{choice.driver}: {choice.reason}"}
+    if earlier:
+        notes["resumed"] = f"{taken.total.evaluated} evaluations of run {earlier} were kept"
+    explored = None
+    if choice.driver != "sweep":
+        explored = Explored(engine)
+        explored_before(archive, run, explored, taken.total.physical())
+    return _Work(engine, archive, run, budget, choice, explored, taken.total, taken.bills, notes)
+
+
+def _run(work: _Work, workers: int, progress: Progress | None, stop: list[str]) -> Finished:
+    started, engine, total = time.perf_counter(), work.engine, work.total
 
     def is_stopped() -> bool:
         gone = time.perf_counter() - started
-        if not stop and budget(total.evaluated, gone):
+        if not stop and work.budget(total.evaluated, gone):
             stop.append("budget")
         return bool(stop)
 
-    choice = chosen(engine, budget, kind_of(engine.study).is_searchable)
-    for result in _results(engine, choice, workers, is_stopped):
-        total.add(result)
-        if result.front:
-            unsaved.append(result.front)
+    for result in _results(work, workers, is_stopped):
+        work.add(result)
         if progress:
-            progress(total.bills, count, total.evaluated, total.front_rows)
-        if time.perf_counter() - flushed > FLUSH_S:
-            unsaved = _flush(archive, run, unsaved)
-            flushed = time.perf_counter()
-            stop += [] if stop or not _is_stop_asked(archive, run) else ["stop"]
+            bills = len(engine.space.bill_codes)
+            progress(total.bills, bills, total.evaluated, total.front_rows)
+        if work.is_due(result):
+            work.flush(work.archive)
+            stop += [] if stop or not _is_stop_asked(work.archive, work.run) else ["stop"]
     sweep_s = time.perf_counter() - started
     if sweep_s > SOON_S:
-        unsaved = _flush(archive, run, unsaved)
+        work.flush(work.archive)
     costed = _cost(engine, total)
     front = front_columns(engine.study, costed) if costed else {}
-    notes = {"search": f"{choice.driver}: {choice.reason}", "sweep_s": f"{sweep_s:.3f}"}
+    notes = {**work.notes, "sweep_s": f"{sweep_s:.3f}"}
     summary = _summary(engine, total, costed, front, started, notes)
-    done = Finished(run, "stopped" if stop else "finished", summary, front)
-    store_answer(archive, engine.study, engine.catalog, costed, done, unsaved)
+    done = Finished(work.run, "stopped" if stop else "finished", summary, front)
+    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush)
     return done
 
 
-def _results(
-    engine: Engine, choice: Choice, workers: int, is_stopped: Callable[[], bool]
-) -> Iterator[BillResult]:
+def _results(work: _Work, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
     """What the chosen driver finds."""
-    if choice.driver == "sweep":
-        return sweep(engine, workers, is_stopped)
+    if work.explored is None:
+        return sweep(work.engine, workers, is_stopped, work.done)
     from planner.search.drivers import searched
 
-    return searched(engine, choice.driver, is_stopped)
+    return searched(work.engine, work.choice.driver, is_stopped, work.explored)
 
 
 def store_answer(
@@ -155,14 +211,14 @@ def store_answer(
     catalog: Catalog,
     costed: Costed | None,
     done: Finished,
-    unsaved: list[dict[str, Any]],
+    flush: Callable[[Archive], None] = lambda held: None,
 ) -> None:
-    """The end of a run: fronts of bills not stored yet, facts, front, options, then summary."""
+    """The end of a run: what is not stored yet, facts, front, options, then summary."""
     sold = {"accelerator": costed.chips} if costed else {}
     facts = facts_used(study, catalog, sold)
     options = options_of(costed) if costed and kind_of(study).keeps_options else {}
     with archive.writing() as held:
-        _flush(held, done.run, unsaved)
+        flush(held)
         held.append_facts(done.run, facts)
         if done.front:
             held.append_front(done.run, done.front)
@@ -213,13 +269,6 @@ def workers_for(candidates: int) -> int:
     if candidates <= ALONE_CANDIDATES:
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
-
-def _flush(archive: Archive, run: str, fronts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Write the fronts of finished bills; returns the empty list that comes next."""
-    if fronts:
-        archive.append_physical(run, joined(fronts))
-    return []
 
 
 def _is_stop_asked(archive: Archive, run: str) -> bool:

@@ -73,6 +73,8 @@ class Explored:
     known : design key to points (s, k) and excess (s,)
     front : columns of the plans that no other evaluated plan of the same bill beats
     points : objectives of the best rows at any site, (m, k)
+    waiting : feasible plans that have not met the front yet
+    unsettled : design keys evaluated since the front was last settled
     """
 
     engine: Engine
@@ -80,6 +82,7 @@ class Explored:
     front: dict[str, Any] = field(default_factory=dict)
     points: Floats = field(default_factory=lambda: np.empty((0, 0)))
     waiting: list[dict[str, Any]] = field(default_factory=list)
+    unsettled: list[int] = field(default_factory=list)
     since: BillResult = field(default_factory=lambda: BillResult(SEARCHED))
 
     def __post_init__(self) -> None:
@@ -120,13 +123,16 @@ class Explored:
         return bool(new_stays.any())
 
     def taken(self) -> BillResult:
-        """Counts since the last call."""
+        """Counts since the last call; their plans may still wait for the front."""
         result, self.since = self.since, BillResult(SEARCHED)
+        result.is_settled = False
         return result
 
     def settled(self) -> BillResult:
-        """The same with what entered and left the physical front since the last call."""
+        """The same, with what entered and left the physical front since the last call."""
         result = self.taken()
+        result.is_settled = True
+        result.new_keys, self.unsettled = self.unsettled, []
         if self.waiting:
             before = set(self.front.get("key", np.zeros(0, np.int64)).tolist())
             parts = [self.front, *self.waiting] if self.front else self.waiting
@@ -165,7 +171,7 @@ class Explored:
         self, codes: Ints, keys: Keys, columns: Mapping[str, Any], found: Evaluated
     ) -> None:
         self.since.evaluated += len(keys)
-        self.since.new_keys.extend(int(key) for key in keys)
+        self.unsettled.extend(int(key) for key in keys)
         count_rejections(self.since.rejected, found)
         if not self.front and not self.waiting:
             block = Block(codes, keys, Counter())

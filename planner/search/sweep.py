@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -83,6 +83,7 @@ class BillResult:
     seconds : of processor time [s]
     beaten : design keys told in a `front` before that are on it no more; a search only
     new_keys : design keys evaluated; a search only
+    is_settled : nothing that was evaluated waits to be told of, so the run can be kept up to here
     """
 
     index: int
@@ -94,17 +95,24 @@ class BillResult:
     seconds: float = 0.0
     beaten: tuple[int, ...] = ()
     new_keys: list[int] = field(default_factory=list)
+    is_settled: bool = True
 
 
-def sweep(engine: Engine, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
+def sweep(
+    engine: Engine,
+    workers: int,
+    is_stopped: Callable[[], bool],
+    done: Container[int] = frozenset(),
+) -> Iterator[BillResult]:
     """Results of all bills, in the order they are done.
 
     Parameters
     ----------
     workers : processes; 1 stays in this one
     is_stopped : asked between batches of bills; True ends the sweep early
+    done : indices of bills to leave out
     """
-    todo = batches(list(bills(engine.space)))
+    todo = batches([bill for bill in bills(engine.space) if bill.index not in done])
     if workers > 1:
         yield from _in_processes(engine, todo, workers, is_stopped)
         return
