@@ -247,3 +247,27 @@ def _asks_for_chip(space: Space, rule: Rule) -> bool:
     except AttributeError:
         return True
     return False
+
+
+def is_legal(layouts: Layouts, codes: Ints) -> Masks:
+    """True where a candidate breaks no rule; (n,) for codes (n, axes)."""
+    width = layouts.bill_codes.shape[1]
+    known = {row.tobytes() for row in np.ascontiguousarray(layouts.bill_codes)}
+    bought = np.ascontiguousarray(codes[:, :width].astype(np.int32))
+    is_sold = np.array([row.tobytes() in known for row in bought], dtype=bool)
+    found, is_found = _descended(layouts, codes, np.random.default_rng(0))
+    is_kept: Masks = is_sold & is_found & (found == codes).all(axis=1)
+    return is_kept
+
+
+def neighbours(layouts: Layouts, codes: Ints) -> Ints:
+    """Candidates that can exist and differ on one axis from one of some plans; each once."""
+    space = layouts.space
+    found = []
+    for column, name in enumerate(space.axes):
+        levels = len(space.levels[name])
+        changed = np.repeat(codes, levels, axis=0)
+        changed[:, column] = np.tile(np.arange(levels, dtype=codes.dtype), len(codes))
+        found.append(changed[changed[:, column] != np.repeat(codes[:, column], levels)])
+    every = np.unique(np.concatenate(found), axis=0)
+    return every[is_legal(layouts, every)]
