@@ -258,7 +258,7 @@ class Search:
     """The table [search]: how candidates are found; a study need not say.
 
     `driver` "auto" goes by the size of the space and what an evaluation costs; `algorithm` None is
-    the driver's own.
+    the driver's own. `journal` is a file that optuna-dashboard can open, for "sample".
     """
 
     driver: Annotated[SearchDriver, Field(description='"auto", "sweep", "evolve" or "sample"')] = (
@@ -270,7 +270,10 @@ class Search:
     ] = None
     population: Annotated[
         int, Field(strict=True, ge=4, le=10_000, description="plans in a round, from 4 to 10000")
-    ] = 100
+    ] = 50
+    journal: Annotated[
+        str, Field(strict=True, description="a file for Optuna's journal, from the study's folder")
+    ] = ""
 
 
 DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(

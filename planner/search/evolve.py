@@ -34,7 +34,7 @@ from simkernel.columns import Codes, Floats
 ALGORITHMS = {"age_moea": AGEMOEA, "nsga2": NSGA2}
 """Reproducible with a seed; NSGA-III of pymoo 0.6.2 is not (anyoptimization/pymoo#794)."""
 
-POPULATION = 100
+POPULATION = 50
 """Measured in tests/bench on the shipped studies: 50 loses variety, 200 loses generations."""
 
 CROSSOVER_ETA, CROSSOVER_PROB = 3.0, 1.0
@@ -44,6 +44,9 @@ pymoo.org/customization/discrete.html."""
 
 MOST_EXCESS = 1e6
 """Stands for a violation without bound: pymoo sums and sorts violations."""
+
+STRANGERS_FRAC = 0.1
+"""Share of a round that is drawn at random: a population alone may lose a corner for good."""
 
 FILL_TRIES = 20
 """Rounds of mating or drawing after which a driver takes the space for exhausted."""
@@ -97,14 +100,15 @@ class Evolution:
     def ask(self) -> Ints:
         """Children of the population, or random plans where it has none or they are no news."""
         found = np.empty((0, len(self.layouts.space.axes)), dtype=np.int32)
+        if self.algorithm.is_initialized:
+            found = self._legal_news(self._strangers(round(STRANGERS_FRAC * self.population)))
         for attempt in range(FILL_TRIES):
             lacking = self.population - len(found)
             if not lacking or not len(self.layouts):
                 break
             is_bred = self.algorithm.is_initialized and attempt < FILL_TRIES // 2
             wishes = self._children(lacking) if is_bred else self._strangers(lacking)
-            codes, is_legal = repaired(self.layouts, wishes, self.rng)
-            found = np.concatenate([found, self._news(codes[is_legal])])
+            found = np.concatenate([found, self._legal_news(wishes)])
         return found
 
     def tell(self, codes: Ints, scores: Scores) -> None:
@@ -133,11 +137,15 @@ class Evolution:
         return codes
 
     def _strangers(self, count: int) -> Ints:
+        """Wishes at random."""
         return random_codes(self.layouts, count, self.rng)
 
-    def _news(self, codes: Ints) -> Ints:
-        """Rows whose plan was never asked for; the first of equals."""
-        kept = []
+    def _legal_news(self, wishes: Ints) -> Ints:
+        """Plans near the wishes that were never asked for; the first of equals."""
+        if not len(wishes) or not len(self.layouts):
+            return wishes[:0].astype(np.int32)
+        repaired_codes, is_legal = repaired(self.layouts, wishes, self.rng)
+        codes, kept = repaired_codes[is_legal], []
         for row, key in enumerate(keys_of(self.layouts.space, codes).tolist()):
             if key not in self.asked:
                 self.asked.add(key)
