@@ -49,7 +49,7 @@ SECTIONS = (
     ),
 )
 
-ALGORITHMS_OF = {"sweep": (), "evolve": ("age_moea", "nsga2"), "sample": ("nsga2", "nsga3")}
+ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
 """Algorithms of each driver; its own is the first."""
 
 

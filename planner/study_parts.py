@@ -266,7 +266,7 @@ class Search:
     )
     algorithm: Annotated[
         Literal["age_moea", "nsga2", "nsga3"] | None,
-        Field(description='"age_moea" or "nsga2" to evolve, "nsga2" or "nsga3" to sample'),
+        Field(description='"nsga2" or "age_moea" to evolve, "nsga2" or "nsga3" to sample'),
     ] = None
     population: Annotated[
         int, Field(strict=True, ge=4, le=10_000, description="plans in a round, from 4 to 10000")

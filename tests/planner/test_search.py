@@ -185,7 +185,7 @@ def test_a_journal_can_be_opened_beside_the_archive(tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('driver = "evolve"\nalgorithm = "nsga3"', "wanted age_moea or nsga2"),
+        ('driver = "evolve"\nalgorithm = "nsga3"', "wanted nsga2 or age_moea"),
         ('driver = "sweep"\nalgorithm = "nsga2"', "leave it out"),
         ('driver = "random"', '"auto", "sweep", "evolve" or "sample"'),
         ("population = 1", "from 4 to 10000"),
