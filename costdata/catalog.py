@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from costdata.chips import AcceleratorFacts, accelerator_facts, chips_of, curve_faults
-from costdata.engines import engine_curves, engine_of
+from costdata.engines import engine_curves, engine_facts, engine_of
 from costdata.facts import Fact, Row, Tables
 from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
@@ -137,6 +137,10 @@ class Catalog:
     def engine(self, name: str, architecture: str) -> Engine:
         """What a serving engine adds to kernels; see `costdata.engines.engine_of`."""
         return engine_of(self.tables, name, architecture)
+
+    def engine_facts(self, name: str, architecture: str) -> dict[str, Fact]:
+        """What stands behind `engine`, with sources."""
+        return engine_facts(self.tables, name, architecture)
 
     def stack(self, profile: str, accelerator: str, release_year: float | None = None) -> Stack:
         """What a kind of software stack reaches of a chip; see `costdata.profiles.stack_of`.

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from costdata.chips import chips_of
-from costdata.facts import ALL_ROWS, Row, Tables
+from costdata.facts import ALL_ROWS, Fact, Row, Tables
 from simkernel.columns import Floats
 from simkernel.errors import MissingFact
 from simkernel.hardware import (
@@ -60,11 +60,22 @@ def engine_of(tables: Tables, engine: str, architecture: str) -> Engine:
     ------
     MissingFact : engines.csv has no row for any engine
     """
+    row = _engine_row(tables, engine, architecture)
+    return Engine(**{f.name: row.need(f.name) for f in fields(Engine)})
+
+
+def engine_facts(tables: Tables, engine: str, architecture: str) -> dict[str, Fact]:
+    """The same figures with their source, by name of the table and the row."""
+    row = _engine_row(tables, engine, architecture)
+    stem = ".".join(("engines", *row.key))
+    return {f"{stem}.{name}": fact for name, fact in row.facts.items() if fact.unit}
+
+
+def _engine_row(tables: Tables, engine: str, architecture: str) -> Row:
     rows = tables["engines"]
-    keys = [(e, a) for e in (engine, ANY_ENGINE) for a in (architecture, ALL_ROWS)]
-    for key in keys:
+    for key in [(e, a) for e in (engine, ANY_ENGINE) for a in (architecture, ALL_ROWS)]:
         if key in rows:
-            return Engine(**{f.name: rows[key].need(f.name) for f in fields(Engine)})
+            return rows[key]
     raise MissingFact(f"engines.csv has no row for {engine}; add one to your own engines.csv")
 
 

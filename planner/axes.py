@@ -26,6 +26,9 @@ CATALOGUE = "catalogue"
 DERIVED = "derived"
 ALL = "all"
 MOST = "most"
+CACHES = ("bf16", "fp16", "fp8")
+"""Precisions of an attention cache that decoding was timed with."""
+
 DEFAULT_SCHEDULE = "one_forward_one_backward"
 DEFAULT_PLACEMENT = "tp-cp-ep-dp-pp"
 
@@ -187,12 +190,15 @@ def _use_axes() -> tuple[Axis, ...]:
 
 def _serve_axes() -> tuple[Axis, ...]:
     return (
-        Axis("batching", "", SERVE, "name", (CATALOGUE,), "policy that forms batches"),
+        Axis(
+            "batching", "", SERVE, "name", ("chunked_prefill",), "policy that forms batches",
+            names=plugins.names("batching"), ready=("chunked_prefill", "continuous", "sarathi"),
+        ),
         Axis("max_batch", "", SERVE, "integer", (256,), "requests decoded together, at most"),
         Axis("token_budget", "", SERVE, "integer", (8192,), "tokens in one pass, at most"),
         Axis(
             "kv_precision", "", SERVE, "name", ("bf16",), "of the attention cache",
-            names=PRECISIONS,
+            names=PRECISIONS, ready=CACHES,
         ),
         Axis(
             "attention_data_parallel", "", SERVE, "integer", (1,), "replicas of the attention part"
@@ -201,10 +207,19 @@ def _serve_axes() -> tuple[Axis, ...]:
             "replicas", "", SERVE, "integer", (DERIVED,), "copies of the service, from the load",
             words=(DERIVED,),
         ),
-        Axis("speculative", "", SERVE, "name", ("none",), "draft method"),
-        Axis("prefix_cache", "", SERVE, "name", ("none",), "reuse of shared prompt beginnings"),
-        Axis("kv_tiers", "", SERVE, "name", ("device",), "where the cache may be kept"),
-        Axis("routing", "", SERVE, "name", (CATALOGUE,), "policy that picks a replica"),
+        Axis("speculative", "", SERVE, "name", ("none",), "draft method", ready=("none",)),
+        Axis(
+            "prefix_cache", "", SERVE, "name", ("none",), "reuse of shared prompt beginnings",
+            ready=("none",),
+        ),
+        Axis(
+            "kv_tiers", "", SERVE, "name", ("device",), "where the cache may be kept",
+            ready=("device",),
+        ),
+        Axis(
+            "routing", "", SERVE, "name", ("least_loaded",), "policy that picks a replica",
+            names=plugins.names("routing"),
+        ),
     )  # fmt: skip
 
 
@@ -254,9 +269,12 @@ COUNTS = ("devices", "nodes", "supernodes")
 def axes_of(kind: str) -> tuple[Axis, ...]:
     """The axes that a kind of study has, in order.
 
-    A study of hardware alone may ask for as much as its limits allow.
+    A study of hardware alone may ask for as much as its limits allow, one of serving for as much
+    as its load needs.
     """
     found = tuple(axis for axis in AXES.values() if kind in axis.kinds)
+    if kind == "serve":
+        return tuple(replace(a, words=(DERIVED,)) if a.name == "devices" else a for a in found)
     if kind != "hardware":
         return found
     return tuple(replace(a, words=(MOST,)) if a.name in COUNTS else a for a in found)

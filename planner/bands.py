@@ -60,8 +60,11 @@ def regime_of_model(model: Model) -> str:
 
 
 def regime_of(study: Study) -> str:
-    """The regime of a study: that of the model it trains."""
-    return regime_of_model(read_model(study.training.model)) if study.kind == "train" else DENSE
+    """The regime of a study: that of its model."""
+    if study.kind not in ("train", "serve"):
+        return DENSE
+    work = study.training if study.kind == "train" else study.serving
+    return regime_of_model(read_model(work.model))
 
 
 SAME_BAND = MappingProxyType(
@@ -119,7 +122,7 @@ def with_bands(
     is_known = np.asarray(found.get("validated", 1)) > 0
     width = np.where(is_known, 1.0, UNVALIDATED_WIDTH)
     for metric in metrics_of(kind):
-        band = band_of(metric.name, regime)
+        band = _band_of_kind(kind, metric.name, regime)
         if metric.is_predicted and metric.name in found and band:
             own = _at_price(metric.name, band, is_priced, regime)
             low, high = (1.0, 1.0) if metric.name in given else own
@@ -128,6 +131,15 @@ def with_bands(
             found[f"{metric.name}_low"] = value * low**width
             found[f"{metric.name}_high"] = np.minimum(value * high**width, most)
     return found | _headroom(found) | _all_carbon(found) | _means_below_peaks(found)
+
+
+def _band_of_kind(kind: str, name: str, regime: str) -> Band | None:
+    """The band of a metric as a kind of study predicts it."""
+    if kind != "serve":
+        return band_of(name, regime)
+    from planner.serve_bands import serve_band_of  # which stands on this room
+
+    return serve_band_of(name, regime)
 
 
 def _at_price(name: str, band: Band, is_priced: Masks | bool, regime: str) -> tuple[Any, Any]:

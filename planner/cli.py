@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from planner import cli_app, cli_catalog, cli_recost, cli_validate
+from planner import cli_app, cli_catalog, cli_recost, cli_replay, cli_validate
 from planner.cli_ends import shown, told_faults
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app.add_typer(cli_catalog.app, name="catalog")
 cli_validate.register(app)
 cli_app.register(app)
 cli_recost.register(app)
+cli_replay.register(app)
 
 StudyFile = Annotated[str, typer.Argument(help="a study file (TOML)", metavar="STUDY")]
 RunName = Annotated[str, typer.Argument(help='a run: its id, number, or "last"', metavar="RUN")]
@@ -90,6 +91,10 @@ def run(
             metavar="DRIVER",
         ),
     ] = None,
+    replays: Annotated[
+        int | None,
+        typer.Option("--replay", min=0, help="plans of a serving front to replay; 0 for none"),
+    ] = None,
     engine: Annotated[str, typer.Option(help='"local"')] = "local",
     resume: Annotated[
         bool, typer.Option("--resume", help="go on with the newest run of it that did not finish")
@@ -106,7 +111,9 @@ def run(
         *([f"study.seed={seed}"] if seed is not None else []),
         *([f"search.driver={search}"] if search is not None else []),
     ]
-    document = commands.run(study, db, given, budget, workers, is_resumed=resume, is_quiet=as_json)
+    document = commands.run(
+        study, db, given, budget, workers, replays, is_resumed=resume, is_quiet=as_json
+    )
     shown(document, as_json, tables_text.run_text)
     return 0 if document["front"] else NOTHING_FEASIBLE
 
@@ -166,11 +173,18 @@ def explain(
 
 @app.command()
 @exits_by_contract
-def evaluate(study: StudyFile, settings: Settings = None, as_json: Json = False) -> int:
+def evaluate(
+    study: StudyFile,
+    settings: Settings = None,
+    is_replayed: Annotated[
+        bool, typer.Option("--replay", help="replay a serving plan request by request, too")
+    ] = False,
+    as_json: Json = False,
+) -> int:
     """Evaluate one candidate of a study: metrics, ledgers, violations, nearest feasible change."""
     from planner import commands, tables_text
 
-    document = commands.evaluate(study, settings or [])
+    document = commands.evaluate(study, settings or [], is_replayed=is_replayed)
     shown(document, as_json, tables_text.evaluate_text)
     return 0 if document["feasible"] else NOTHING_FEASIBLE
 

@@ -23,8 +23,9 @@ from planner.explain import explain_plan, nearest_change, plain
 from planner.hardware_explain import hardware_evaluated
 from planner.kinds import KINDS, prepare
 from planner.recost import recost as recosted
+from planner.refine import SEEDS, replayed
 from planner.search.choice import Budget
-from planner.single import single
+from planner.single import Single, single
 from planner.stored_plan import explained_document, plan_against, stored_plan
 from planner.study import Study, read_study, study_document, tables_named_in
 from planner.study_set import with_settings
@@ -37,18 +38,22 @@ def run(
     settings: Sequence[str] = (),
     budget: str | None = None,
     workers: int | None = None,
+    replays: int | None = None,
     *,
     is_resumed: bool = False,
     is_quiet: bool = False,
 ) -> dict[str, Any]:
     """Search a study into the database; the document of `run --json`."""
     from planner.progress import shown_progress
-    from planner.run import run_study
+    from planner.run import REPLAYS, run_study
 
     spend = _budget(budget)
     engine = prepare(_study(path, settings))
     with shown_progress(is_quiet) as progress:
-        done = run_study(engine, Archive(db), workers, progress, spend, is_resumed=is_resumed)
+        most = REPLAYS if replays is None else replays
+        done = run_study(
+            engine, Archive(db), workers, progress, spend, most, is_resumed=is_resumed
+        )
     return show(db, done.run)
 
 
@@ -80,6 +85,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         record = archive.run(name)
         front = _lines(archive.front(record.run))
         options = _lines(archive.sample(record.run)) if _keeps_options(record) else None
+        replayed = _lines(archive.sample(record.run)) if _is_replayed(record) else None
     summary = record.summary
     return {
         "run": record.run,
@@ -94,6 +100,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         "physical_front": summary.physical_front if summary else None,
         "front": front,
         **({} if options is None else {"options": options}),
+        **({} if replayed is None else {"replayed": replayed}),
         "rejected": dict(summary.rejected) if summary else {},
         "nearest": dict(summary.nearest) if summary else {},
         "notes": dict(summary.notes) if summary else {},
@@ -140,9 +147,16 @@ def compare(
     return plan_against(Archive(db), name, plan, against, site, scenario)
 
 
-def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:
-    """One candidate of a study; the document of `evaluate --json`."""
-    study = _study(path, settings)
+def evaluate(path: str, settings: Sequence[str], *, is_replayed: bool = False) -> dict[str, Any]:
+    """One candidate of a study; the document of `evaluate --json`.
+
+    A replayed plan is feasible where its replay keeps the bounds too.
+    """
+    return evaluate_study(_study(path, settings), is_replayed=is_replayed)
+
+
+def evaluate_study(study: Study, *, is_replayed: bool = False) -> dict[str, Any]:
+    """The same of a study that was read."""
     if study.kind == "hardware":
         return hardware_evaluated(study)
     found = single(study)
@@ -154,13 +168,51 @@ def evaluate(path: str, settings: Sequence[str]) -> dict[str, Any]:
         if len(sites) > 1 and "site" in explained.metrics
         else {}
     )
+    replays = _replays(found, explained.is_feasible) if is_replayed else {}
+    broken = replays.get("replay", {}).get("violations", [])
     return {
-        "feasible": explained.is_feasible,
-        "violations": explained.violations,
+        "feasible": explained.is_feasible and not broken,
         "nearest": nearest,
+        **replays,
         "taken": {**found.taken, **taken},
         **explained_document(explained),
+        "violations": [*explained.violations, *broken],
     }
+
+
+def _replays(found: Single, is_feasible: bool) -> dict[str, Any]:
+    """The replay of a plan that can exist; nothing of one that already breaks a limit."""
+    from planner.serve_document import ready, told
+
+    if found.engine.study.kind != "serve":
+        raise BadStudy('--replay needs a study of kind = "serve"; leave it out')
+    if not is_feasible:
+        return {}
+    plan, closed = ready(found)
+    return {"replay": told(plan, replayed(plan), closed, SEEDS)}
+
+
+def replay(
+    path: str,
+    settings: Sequence[str],
+    seeds: int = SEEDS,
+    is_sized: bool = False,
+    timeline: Path | None = None,
+) -> dict[str, Any]:
+    """One plan of a serving study, request by request; the document of `replay --json`.
+
+    Raises
+    ------
+    BadStudy : a study of another kind
+    """
+    from planner.serve_document import replay_document
+
+    study = _study(path, settings)
+    if study.kind != "serve":
+        raise BadStudy(
+            f'a study of kind = "{study.kind}" has no requests to replay; wanted kind = "serve"'
+        )
+    return replay_document(study, seeds, is_sized=is_sized, timeline=timeline)
 
 
 def diff(db: Path, first: str, second: str) -> dict[str, Any]:
@@ -223,6 +275,11 @@ def _counts(record: RunRecord) -> dict[str, Any]:
 def _keeps_options(record: RunRecord) -> bool:
     kind = KINDS.get(record.start.kind)
     return kind is not None and kind.keeps_options
+
+
+def _is_replayed(record: RunRecord) -> bool:
+    kind = KINDS.get(record.start.kind)
+    return kind is not None and kind.refine is not None
 
 
 def _lines(table: Mapping[str, Any]) -> list[dict[str, Any]]:

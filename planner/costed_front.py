@@ -39,6 +39,9 @@ NEEDED = ("devices", "supernode_devices", "used_per_domain", "oversubscription",
           "days", "it_mean_w", "it_peak_w")  # fmt: skip
 """Columns of a plan that its price follows from."""
 
+OF_SERVICE = ("input_tokens", "output_tokens", "prompt_share_frac")
+"""Further columns that the price of a token follows from."""
+
 BESIDE = {
     "resident_bytes", "devices", "validated", "operational_kgco2e", "embodied_kgco2e",
 }  # fmt: skip
@@ -127,7 +130,8 @@ def _used(study: Study, plans: Mapping[str, Any]) -> list[str]:
     owners = [find_metric(name).name for name in _compared(study)]
     if "headroom_bytes" in owners:
         owners.append("resident_bytes")
-    return [name for name in dict.fromkeys([*NEEDED, *owners]) if name in plans]
+    needed = [*NEEDED, *(OF_SERVICE if study.kind == "serve" else ())]
+    return [name for name in dict.fromkeys([*needed, *owners]) if name in plans]
 
 
 def _compared(study: Study) -> tuple[str, ...]:

@@ -159,10 +159,10 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
     model = read_model(work.model)
     named = study.axes["accelerator"]
     names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
-    sizes, missing = _sizes(catalog, names)
+    sizes, missing = sizes_of_chips(catalog, names)
     if not sizes:
         raise MissingFact(*(f"{name}: {why}" for name, why in missing.items()))
-    chosen = _with_accelerators(study, tuple(sizes))
+    chosen = with_accelerators(study, tuple(sizes))
     job = TrainingJob(
         tokens=work.tokens,
         tokens_per_sequence=work.tokens_per_sequence,
@@ -246,7 +246,7 @@ def kernels_of(model: Model) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _sizes(
+def sizes_of_chips(
     catalog: Catalog, names: tuple[str, ...]
 ) -> tuple[dict[str, ChipSizes], dict[str, str]]:
     """Sizes of the chips that have all facts the physics needs, and what the others lack."""
@@ -284,7 +284,8 @@ def _lacking(chip: Chips) -> str:
     return ", ".join(f"{name} is not known" for name in found)
 
 
-def _with_accelerators(study: Study, names: tuple[str, ...]) -> Study:
+def with_accelerators(study: Study, names: tuple[str, ...]) -> Study:
+    """The study with its accelerators named one by one."""
     return replace(study, axes=MappingProxyType({**study.axes, "accelerator": names}))
 
 

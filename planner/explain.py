@@ -21,18 +21,16 @@ from planner.axes import DEFAULT_SCHEDULE, Level
 from planner.costing import Costed, cost_plans, is_costed
 from planner.costing_terms import terms_of
 from planner.engine import Engine
-from planner.evaluate import Evaluated, evaluate
+from planner.evaluate import Evaluated
 from planner.facts_used import facts_used
+from planner.physics import PHYSICS, every_rule
 from planner.plan_keys import broken_rules, codes_of, neighbours, plan_name
-from planner.rules import bill_rules, train_rules
 from planner.search.sweep import named_rows
 from planner.space import Ints, keys_of, values_of
 from planner.study import Study
 from simkernel import plugins
 from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger
-from simkernel.models import active_parameters, parameters
-from simkernel.napkin import run_s, training_flop
 
 FEW = 12
 """Changes shown when a plan is infeasible and its nearest feasible change is wanted."""
@@ -163,7 +161,8 @@ def _changes(engine: Engine, row: Ints) -> Iterator[tuple[str, Ints]]:
             if axis != "accelerator" or not known:
                 continue
             changed[domain] = domains.index(max(known, key=float))
-        _follow_schedule(engine, axis, changed)
+        if "schedule" in space.axes:
+            _follow_schedule(engine, axis, changed)
         yield axis, changed
 
 
@@ -317,7 +316,7 @@ def _each_reason(broken: tuple[str, ...]) -> list[str]:
 
 @cache
 def _rule_reasons() -> dict[str, str]:
-    return {rule.name: rule.reason for rule in (*bill_rules(), *train_rules())}
+    return {rule.name: rule.reason for rule in every_rule()}
 
 
 def _reasons(broken: tuple[str, ...]) -> str:
@@ -328,7 +327,7 @@ def _evaluated(engine: Engine, codes: Ints) -> tuple[Evaluated, dict[str, Any]]:
     """Rows of one bill, and their columns as a person reads them."""
     columns = values_of(engine.space, codes)
     accelerator = str(engine.space.levels["accelerator"][codes[0, 0]])
-    found = evaluate(engine, columns, accelerator)
+    found = PHYSICS[engine.study.kind].evaluate(engine, columns, accelerator)
     keys = np.arange(len(codes))
     return found, named_rows(engine, keys, columns, found, np.arange(len(codes)))
 
@@ -401,28 +400,9 @@ def _axes(engine: Engine, plans: Mapping[str, Any], row: int) -> dict[str, Any]:
 def _napkin(
     engine: Engine, found: Evaluated, costed: Costed | None, at: int
 ) -> dict[str, dict[str, Any]]:
-    """Hand arithmetic beside the plan's figures: 6 N D over reached peak, kW x hours x price."""
+    """Hand arithmetic beside the plan's figures: that of its kind, and kW x hours x price."""
     m = {name: float(value[0]) for name, value in found.metrics.items()}
-    active = float(active_parameters(engine.model, "without_input").total)
-    flop = training_flop(active, engine.job.tokens)
-    seconds = run_s(
-        flop, m["devices"], m["model_flop_per_s_per_device"] / m["mfu_frac"], m["mfu_frac"]
-    )
-    days = float(seconds) / 86400.0 / m["goodput_frac"]
-    total_b, active_b = float(parameters(engine.model).total) / 1e9, active / 1e9
-    lines = {
-        "days": {
-            "napkin": days,
-            "plan": m["days"],
-            "how": f"6 x {active_b:.2f}e9 active parameters x tokens / (devices x peak x mfu x "
-            f"goodput); attention is not in it (total parameters are {total_b:.2f}e9)",
-        },
-        "state_bytes_per_device": {
-            "napkin": 18.0 * total_b * 1e9 / m["devices"],
-            "plan": m["resident_bytes"],
-            "how": "18 bytes x total parameters / devices: state alone, fully sharded",
-        },
-    }
+    lines = PHYSICS[engine.study.kind].napkin(engine, m)
     if costed is not None:
         hours = m["days"] * 24.0
         terms = terms_of(engine.study.costing, engine.catalog)

@@ -40,6 +40,11 @@ OF_A_RUN = (
     *OF_GOODPUT, "defaults.framework_bytes", "defaults.fragmentation_frac",
     "defaults.device_mtbf_h", "defaults.repair_h", "defaults.host_s_*",
 )  # fmt: skip
+OF_TRAINING = (
+    *OF_GOODPUT, "defaults.framework_bytes", "defaults.fragmentation_frac", "defaults.host_s_*",
+)  # fmt: skip
+"""Facts that a service does not ask for: its engine has its own."""
+
 OF_THE_NETWORK_W = ("defaults.storage_w_per_pb", "defaults.head_node_w")
 OF_SPEED = ("efficiency_*", "links.*")
 OF_BUSY_WATTS = (
@@ -56,7 +61,11 @@ def planning_facts(study: Study, catalog: Catalog) -> dict[str, Fact]:
 
 def chip_facts(study: Study, catalog: Catalog, chip: str) -> dict[str, Fact]:
     """Figures of a chip that a study rests on."""
-    return _less(catalog.facts_for(chip), list(_of_chip(study, catalog, chip)))
+    found = _less(catalog.facts_for(chip), list(_of_chip(study, catalog, chip)))
+    if study.kind != "serve":
+        return found
+    architecture = catalog.accelerator(chip).architecture
+    return {**found, **catalog.engine_facts(study.serving.engine, architecture)}
 
 
 def site_facts(study: Study, catalog: Catalog, site: str) -> dict[str, Fact]:
@@ -99,6 +108,8 @@ def _of_planning(study: Study, catalog: Catalog) -> Iterator[str]:
         yield "defaults.head_node_usd"
     if study.kind == "hardware":
         yield from OF_A_RUN
+    if study.kind == "serve":
+        yield from OF_TRAINING
     if "goodput_frac" in study.pin:
         yield from OF_GOODPUT
     if "network_overhead_frac" in study.pin:

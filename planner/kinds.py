@@ -10,10 +10,12 @@ from typing import Any
 from costdata.catalog import Catalog
 from planner import engine as train
 from planner import hardware
+from planner import serve_engine as serve
 from planner.costed_front import cost_front
 from planner.costing import Costed, cost_plans
 from planner.search import sweep as train_sweep
 from planner.search.sweep import BillResult
+from planner.serve_refine import refined
 from planner.study import Study
 from simkernel.errors import BadStudy
 
@@ -37,6 +39,8 @@ class Kind:
         limits allow, whatever is compared
     is_limited : the sweep of a study applies its physical limits, not costing
     is_searchable : its plans can be looked for by a driver, where a sweep would be too long
+    refine : plans of a front replayed: (engine, front, plans at most, seeds) to columns; None
+        where there is nothing to replay
     """
 
     prepare: Callable[[Study], Any]
@@ -48,6 +52,7 @@ class Kind:
     keeps_options: bool
     is_limited: Callable[[Study], bool]
     is_searchable: bool = False
+    refine: Callable[[Any, Mapping[str, Any], int, int], dict[str, Any]] | None = None
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -62,6 +67,17 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             keeps_options=False,
             is_limited=lambda study: True,
             is_searchable=True,
+        ),
+        "serve": Kind(
+            prepare=serve.prepare,
+            sweep=train_sweep.sweep,
+            cost=cost_front,
+            price=cost_plans,
+            refuse=serve.refuse_unknown_metrics,
+            notes=serve.serving_notes,
+            keeps_options=False,
+            is_limited=lambda study: True,
+            refine=refined,
         ),
         "hardware": Kind(
             prepare=hardware.prepare,

@@ -8,7 +8,6 @@ import numpy as np
 
 from planner.axes import DERIVED
 from planner.rule import Context
-from planner.rules import bill_rules
 from planner.space import Ints, Keys, Space, rules_in_order
 from simkernel.errors import UnknownName
 
@@ -59,7 +58,7 @@ def broken_rules(space: Space, row: Ints) -> tuple[str, ...]:
     bill = {name: space.levels[name][values[name]] for name in space.bill_axes}
     plan = {name: space.values[name][values[name]] for name in space.plan_axes}
     context = Context(space.model, space.chips[str(bill["accelerator"])], space.levels)
-    rules = (*bill_rules(), *rules_in_order(space))
+    rules = (*space.bill_rules, *rules_in_order(space))
     return tuple(r.name for r in rules if not np.all(r.allows({**plan, **bill}, context)))
 
 

@@ -138,6 +138,7 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
         desk.shares.take(site_rows),
         desk.study.costing.carbon,
     )
+    costs.columns.update(_by_direction(desk.study, plans, plan_rows, costs.columns))
     chips = bought.chips[rows]
     facts = desk.chip_unverified[chips] + desk.site_unverified[site_rows] + desk.unverified
     return PricedRows(plan_rows, site_rows, costs, facts, desk.is_priced[chips])
@@ -158,7 +159,8 @@ def price_at_site(
         desk.study.costing.carbon,
     )
     facts = desk.chip_unverified[bought.chips] + desk.site_unverified[site] + desk.unverified
-    return {**costs.columns, "unverified_facts": facts}
+    by_direction = _by_direction(desk.study, plans, bought.plans, costs.columns)
+    return {**costs.columns, **by_direction, "unverified_facts": facts}
 
 
 def bought_by(desk: Desk, plans: Mapping[str, Any]) -> Bought:
@@ -189,8 +191,33 @@ def _run(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Floats)
         it_peak_w=np.asarray(plans["it_peak_w"])[rows],
         it_idle_w=np.minimum(it_idle_w, it_mean_w),
         hours=np.asarray(plans["days"])[rows] * HOURS_PER_DAY,
-        tokens=np.full(len(rows), study.training.tokens),
+        tokens=_tokens(study, plans, rows),
     )
+
+
+def _by_direction(
+    study: Study, plans: Mapping[str, Any], rows: Codes, columns: Mapping[str, Floats]
+) -> dict[str, Floats]:
+    """Cost of prompts and of answers, shared out by the time that steps take for each.
+
+    What stands idle is shared out alike, since it stands ready for both.
+    """
+    if study.kind != "serve":
+        return {}
+    usd, share = columns["usd"], np.asarray(plans["prompt_share_frac"])[rows]
+    read, written = (np.asarray(plans[f"{n}_tokens"])[rows] / 1e6 for n in ("input", "output"))
+    return {
+        "usd_per_mtoken_input": usd * share / read,
+        "usd_per_mtoken_output": usd * (1.0 - share) / written,
+        "usd_per_mtoken_total": usd / (read + written),
+    }
+
+
+def _tokens(study: Study, plans: Mapping[str, Any], rows: Codes) -> Floats:
+    """What the runs of some plans yield: tokens trained, or read and written over the period."""
+    if study.kind == "train":
+        return np.full(len(rows), study.training.tokens)
+    return np.asarray(plans["input_tokens"] + plans["output_tokens"])[rows]
 
 
 def _count(facts: Mapping[str, Any]) -> float:

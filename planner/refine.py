@@ -1,312 +1,268 @@
-"""Two tiers, one loop: closed form chooses what is worth replaying, replay says what is best.
+"""Serving plans replayed request by request on their busiest window, beside the closed form.
 
-What goes in is any pair of evaluators over level codes: a cheap one that has seen the space, and
-a costly one. The front is replayed first, and the best few plans of every accelerator, so no chip
-is lost to a bias of the cheap model and every chip's bias is known. Then all that the cheap tier
-kept, and the neighbours of what is near the replayed front, as far as they lie within a guard band
-of it once the bias of their chip is taken out: as long as its hypervolume grows and the budget
-lasts. Rows of different tiers are never compared with each other.
+Percentiles come from several seeds, each with a stream of its own where the study draws or
+superposes one, and their intervals from resampling blocks of time: requests that are served
+together wait together. What comes before the window runs too and is not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from planner.pareto import hypervolume, nondominated
-from planner.search.legal import Layouts, neighbours
-from planner.search.seam import Scores
-from planner.space import Ints, keys_of
-from simkernel.columns import Codes, Floats, Masks
+from planner.serve_engine import ServeEngine
+from planner.serve_evaluate import Fleet as ClosedFleet
+from planner.serve_evaluate import fleet_of, lane_of, shared
+from planner.serve_load import ServeLoad, load_of_seed
+from planner.serve_plans import serving_plans, serving_rig
+from planner.study_slo import Bound
+from simkernel.columns import Codes, Floats
+from simkernel.kv_cache import free_bytes, resident_sequence_bytes
+from simkernel.peak import peak_stream
+from simkernel.replay.fleet import Fleet
+from simkernel.replay.opening import Run
+from simkernel.replay.requests import Requests
+from simkernel.replay.results import ReplayResult
+from simkernel.replay.serve import replay
+from simkernel.replay.tables import StepTables
+from simkernel.serve_open import Lane
+from simkernel.serving_passes import Rig
+from simkernel.serving_tables import step_tables
 
-ACCELERATOR = "accelerator"
+SEEDS = 5
+BLOCK_S = 5.0  # our choice: several mean answers long, a dozen blocks in a minute
+DRAWS = 200
+"""Resamples of an interval: its ends are known to a few per cent of its width."""
 
-Evaluator = Callable[[Ints], Scores]
-"""From level codes (n, axes) of legal candidates to their scores, in the same order."""
-
-BAND_FRAC = 0.10
-"""Guard band: how much better a plan may turn out than the cheap model says, and be replayed."""
-
-LEAST_PER_CHIP = 2
-"""Plans of every accelerator that are replayed whatever the cheap model says of it."""
-
-BATCH = 16
-"""Plans replayed together: enough for the cores of a machine, few enough to stop soon."""
-
-STALL_FRAC = 1e-3
-STALL_BATCHES = 4
-"""A front whose hypervolume grew by less than this share over so many batches has settled."""
-
-REFERENCE = 1.1
-"""Where hypervolume is measured from, the first front replayed reaching from 0 to 1."""
-
-
-@dataclass
-class Refined:
-    """What was replayed and what came of it.
-
-    Parameters
-    ----------
-    codes : (n, axes) plans replayed, in the order of replay
-    cheap, costly : scores of both tiers, (n, sites, k) and (n, sites)
-    trace : plans replayed and hypervolume of the replayed front after every batch
-    ended : why it ended, for a person
-    """
-
-    codes: Ints
-    cheap: Scores
-    costly: Scores
-    trace: list[tuple[int, float]] = field(default_factory=list)
-    ended: str = ""
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def front(self) -> Masks:
-        """Plans that are on the front of the costly tier at some site; (n,)."""
-        return best_rows(self.costly)
-
-    @property
-    def agreement(self) -> Floats:
-        """Rank agreement of the tiers in each objective, -1 to 1; (k,)."""
-        one, other = self.cheap.points, self.costly.points
-        flat = (a.reshape(-1, a.shape[-1]) for a in (one, other))
-        first, second = flat
-        known = np.isfinite(first).all(axis=1) & np.isfinite(second).all(axis=1)
-        pairs = zip(first[known].T, second[known].T, strict=True)
-        return np.array([_rank_agreement(a, b) for a, b in pairs])
+LOW_FRAC, HIGH_FRAC = 0.05, 0.95
+BLOCK_TOKENS = 16  # vLLM's default block_size
+COMPARED = ("mean", "p50", "p95", "p99")
+LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
 
 
-def refine(
-    layouts: Layouts,
-    codes: Ints,
-    cheap: Evaluator,
-    costly: Evaluator,
-    most: int,
-    is_stopped: Callable[[], bool] = lambda: False,
-) -> Refined:
-    """Replay what the cheap tier finds worth it.
+@dataclass(frozen=True)
+class Plan:
+    """One plan made ready to replay.
 
     Parameters
     ----------
-    layouts : the candidates that can exist
-    codes : (n, axes) plans the cheap tier finds worth it: a `guard_band`, or a physical front
-    cheap, costly : the tiers
-    most : plans to replay at most, the budget
-    is_stopped : asked before every batch
+    columns : its row of the space; (1,) each
+    rig, lane, closed : as in the closed form, one candidate
+    tables : step times of one lane
+    fleet : its lanes as the replay's replicas
+    lanes : of one replica
     """
-    told = cheap(codes)
-    work = _Loop(layouts, costly, most, is_stopped)
-    work.replay(codes, told, promoted(layouts, codes, told))
-    settled_since = len(work.found.trace)
-    while not work.found.ended:
-        pool = work.fresh(codes)
-        said = cheap(pool) if len(pool) else told
-        chances = _worth_a_try(work, pool, said)[:BATCH]
-        if not len(chances):
-            work.found.ended = "no plan that is left is within the guard band of the front"
-            break
-        work.replay(pool, said, chances)
-        work.end_if_settled(settled_since)
-    return work.found
+
+    engine: ServeEngine
+    columns: Mapping[str, Any]
+    rig: Rig
+    lane: Lane
+    closed: ClosedFleet
+    tables: StepTables
+    fleet: Fleet
+    lanes: int
+
+    def with_replicas(self, replicas: int) -> Plan:
+        """The plan with another number of replicas."""
+        return replace(self, fleet=replace(self.fleet, replicas=replicas * self.lanes))
+
+    @property
+    def replicas(self) -> int:
+        """Whole replicas of the fleet."""
+        return self.fleet.replicas // self.lanes
 
 
-def guard_band(layouts: Layouts, codes: Ints, told: Scores) -> Masks:
-    """Plans that would be on the front of their accelerator if they were better by the band; (n,).
+@dataclass(frozen=True)
+class Replayed:
+    """What replays of a plan found.
 
     Parameters
     ----------
-    told : scores of the cheap tier, of as many candidates as it has seen
+    replicas : of the fleet
+    metrics : name to value over all seeds
+    low, high : 90% interval of every latency, by name
+    requests, refused, preemptions : of the windows, all seeds
+    is_overload : the queue grew in a window: percentiles are of its length
     """
-    chips = codes[:, layouts.space.axes.index(ACCELERATOR)]
-    is_near = np.zeros(len(codes), dtype=bool)
-    for chip in np.unique(chips):
-        rows = np.flatnonzero(chips == chip)
-        own = Scores(told.points[rows], told.excess[rows])
-        hoped = _better(own.points, BAND_FRAC)
-        is_near[rows] = _shortfalls(hoped, own.excess <= 0, own, _scale(own)[1]) < 0
-    return is_near
+
+    replicas: int
+    metrics: dict[str, float]
+    low: dict[str, float]
+    high: dict[str, float]
+    requests: int
+    refused: int
+    preemptions: int
+    is_overload: bool
+
+    def broken(self, bounds: Sequence[Bound]) -> list[dict[str, Any]]:
+        """Bounds that the upper end of an interval passes, as violations."""
+        lines = [
+            {
+                "limit": f"{b.latency}_{b.statistic}",
+                "have": self.high[f"{b.latency}_{b.statistic}"],
+                "need": b.most_s,
+                "unit": "s",
+            }
+            for b in bounds
+            if self.high[f"{b.latency}_{b.statistic}"] > b.most_s
+        ]
+        if self.refused:
+            lines.append(
+                {"limit": "refused", "have": float(self.refused), "need": 0.0, "unit": "requests"}
+            )
+        if self.is_overload:
+            lines.append({"limit": "overload", "have": 1.0, "need": 0.0, "unit": "growing queues"})
+        return lines
 
 
-def promoted(layouts: Layouts, codes: Ints, told: Scores) -> Codes:
-    """Places of the plans to replay first: the front of all, and the best few of every chip.
+def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -> Plan:
+    """A plan of a space, ready to replay with the replicas of the closed form.
 
-    Of a chip on which nothing is feasible those that miss by less than the guard band.
+    Parameters
+    ----------
+    columns : one row, as `planner.space.columns` gives it
     """
-    chips = codes[:, layouts.space.axes.index(ACCELERATOR)]
-    is_front = best_rows(told)
-    short = _shortfalls(told.points, told.excess <= BAND_FRAC, told, _scale(told)[1])
-    chosen = set(np.flatnonzero(is_front).tolist())
-    for chip in np.unique(chips):
-        rows = np.flatnonzero(chips == chip)
-        best = rows[np.argsort(short[rows], kind="stable")[:LEAST_PER_CHIP]]
-        chosen.update(best[np.isfinite(short[best])].tolist())
-    ordered = sorted(chosen, key=lambda row: (not is_front[row], short[row], row))
-    return np.array(ordered, dtype=np.int64)
+    plans = serving_plans(engine, columns)
+    rig = serving_rig(engine, columns, plans, accelerator)
+    lane = lane_of(engine, rig, np.asarray(columns["power_cap_frac"], float))
+    count = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
+    lane = shared(engine, columns, lane, count)
+    closed = fleet_of(engine, columns, plans, lane)
+    lanes = int(closed.lanes[0])
+    most = int(plans.max_sequences[0])
+    longest = engine.load.longest_tokens
+    slower = float(np.max(lane.slower_frac))
+    tables = step_tables(rig, most, int(plans.budget_tokens[0]), longest, slower)
+    levels = engine.space.levels
+    fleet = Fleet(
+        replicas=int(round(float(closed.replicas[0]))) * lanes,
+        batching=str(levels["batching"][int(columns["batching"][0])]),
+        routing=str(levels["routing"][int(columns["routing"][0])]),
+        max_batch=most,
+        token_budget=int(plans.budget_tokens[0]),
+        block_tokens=BLOCK_TOKENS,
+        pool_blocks=pool_blocks(rig, longest),
+        max_context_tokens=longest,
+    )
+    return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
 
 
-def best_rows(scores: Scores) -> Masks:
-    """Plans that no other beats at some site, feasible ones only; (n,)."""
-    row, site = np.nonzero((scores.excess <= 0) & np.isfinite(scores.points).all(axis=-1))
-    is_best = np.zeros(len(scores.excess), dtype=bool)
-    if len(row):
-        is_best[row[nondominated(scores.points[row, site])]] = True
-    return is_best
+def pool_blocks(rig: Rig, tokens: int) -> int:
+    """Blocks of the cache of one lane; at least one, which then refuses every request."""
+    room = free_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
+    each = resident_sequence_bytes(rig.model, rig.plans, float(tokens)) / tokens
+    lanes = float(rig.plans.pipeline_parallel[0])
+    return max(int(float(np.asarray(room / each / lanes)[0]) // BLOCK_TOKENS), 1)
 
 
-@dataclass
-class _Loop:
-    """The replays so far and all that the loop needs to go on."""
+def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, Floats]:
+    """One stream through the fleet.
 
-    layouts: Layouts
-    costly: Evaluator
-    most: int
-    is_stopped: Callable[[], bool]
-
-    def __post_init__(self) -> None:
-        nothing = Scores(np.zeros((0, 0, 0)), np.zeros((0, 0)))
-        self.found = Refined(np.zeros((0, len(self.layouts.space.axes)), int), nothing, nothing)
-        self.seen: set[int] = set()
-        self.scale: tuple[Floats, Floats] | None = None
-
-    def replay(self, codes: Ints, told: Scores, rows: Codes) -> None:
-        """Replay some plans batch by batch; says why where it has to end."""
-        for start in range(0, len(rows), BATCH):
-            left = self.most - len(self.found)
-            if left <= 0 or self.is_stopped():
-                self.found.ended = "the budget is spent" if left <= 0 else "it was stopped"
-                return
-            some = rows[start : start + min(BATCH, left)]
-            self._add(codes[some], Scores(told.points[some], told.excess[some]))
-
-    def fresh(self, codes: Ints) -> Ints:
-        """Plans the cheap tier kept, and neighbours of replayed ones near the front: news only."""
-        pool = codes
-        hoped = _better(self.found.costly.points, BAND_FRAC)
-        is_fit = self.found.costly.excess <= 0
-        short = _shortfalls(hoped, is_fit, self.found.costly, self.size)
-        if (short < 0).any():
-            near = neighbours(self.layouts, self.found.codes[short < 0])
-            pool = np.unique(np.concatenate([codes, near.astype(codes.dtype)]), axis=0)
-        keys = keys_of(self.layouts.space, pool).tolist()
-        return pool[np.array([key not in self.seen for key in keys], dtype=bool)]
-
-    def end_if_settled(self, since: int) -> None:
-        """The front stopped growing over the last batches, all of them later than `since`."""
-        trace = self.found.trace[max(since - 1, 0) :]
-        if self.found.ended or len(trace) <= STALL_BATCHES:
-            return
-        now, before = trace[-1][1], trace[-1 - STALL_BATCHES][1]
-        if before > 0 and now - before < STALL_FRAC * before:
-            self.found.ended = "the hypervolume of the replayed front has settled"
-
-    def _add(self, codes: Ints, told: Scores) -> None:
-        found, said = self.found, self.costly(codes)
-        is_first = not len(found)
-        self.seen.update(keys_of(self.layouts.space, codes).tolist())
-        found.codes = np.concatenate([found.codes, codes])
-        found.cheap = told if is_first else _stacked(found.cheap, told)
-        found.costly = said if is_first else _stacked(found.costly, said)
-        found.trace.append((len(found), self._hypervolume()))
-
-    def _hypervolume(self) -> float:
-        found = self.found.costly
-        points = found.points[(found.excess <= 0) & np.isfinite(found.points).all(axis=-1)]
-        if not len(points):
-            return 0.0
-        self.scale = self.scale or _scale(found)
-        low, size = self.scale
-        return hypervolume((points - low) / size, REFERENCE)
-
-    @property
-    def size(self) -> Floats:
-        """Extent of the first front in each objective."""
-        return self.scale[1] if self.scale else np.ones(1)
-
-
-def _worth_a_try(work: _Loop, codes: Ints, told: Scores) -> Codes:
-    """Places of plans that may join the replayed front, the most promising first.
-
-    The cheap scores are moved by what the replays of the same accelerator were off by, since a
-    bias common to a chip says nothing about which of its plans is better.
+    Returns
+    -------
+    the result, and (n,) which requests are of the window
     """
-    if not len(codes):
-        return np.zeros(0, dtype=np.int64)
-    hoped = _better(told.points * _bias(work, codes)[:, None, :], BAND_FRAC)
-    short = _shortfalls(hoped, told.excess <= 0, work.found.costly, work.size)
-    order = np.argsort(short, kind="stable")
-    return order[short[order] < 0]
+    stream, is_counted = peak_stream(load.demand.requests, load.window)
+    requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
+    return replay(requests, plan.fleet, plan.tables, Run(seed=seed)), is_counted
 
 
-def _bias(work: _Loop, codes: Ints) -> Floats:
-    """Median of costly over cheap on the same accelerator, 1 where none was replayed; (n, k)."""
-    column = work.layouts.space.axes.index(ACCELERATOR)
-    found, chips = work.found, work.found.codes[:, column]
-    cheap, costly = found.cheap.points, found.costly.points
-    is_known = np.isfinite(cheap) & np.isfinite(costly) & (cheap != 0)
-    ratio: Floats = np.full(cheap.shape, np.nan)
-    np.divide(costly, cheap, out=ratio, where=is_known)
-    bias = np.ones((len(codes), ratio.shape[-1]))
-    for chip in np.unique(codes[:, column]):
-        own = ratio[chips == chip].reshape(-1, ratio.shape[-1])
-        own = own[np.isfinite(own).all(axis=1)]
-        if len(own):
-            bias[codes[:, column] == chip] = np.median(own, axis=0)
-    return bias
-
-
-def _shortfalls(points: Floats, is_fit: Masks, front: Scores, size: Floats) -> Floats:
-    """How far plans are from joining a front at their best site; below 0 where they would; (n,).
-
-    In sizes of the objectives; without bound for a plan that fits nowhere, and below 0 for every
-    plan that fits where the front is empty.
-    """
-    short = np.full(len(points), np.inf)
-    row, site = np.nonzero((front.excess <= 0) & np.isfinite(front.points).all(axis=-1))
-    best = front.points[row, site]
-    if len(best):
-        best = best[nondominated(best)]
-    for place, fits in enumerate(is_fit & np.isfinite(points).all(axis=-1)):
-        apart = (points[place][fits][:, None, :] - best[None]) / size
-        if fits.any():
-            short[place] = apart.min(axis=2).max(axis=1, initial=-np.inf).min()
-    return short
-
-
-def _better(points: Floats, share: float) -> Floats:
-    """Points improved by a share of themselves; what is maximised is below 0."""
-    improved: Floats = points * (1.0 - share * np.sign(points))
-    return improved
-
-
-def _scale(told: Scores) -> tuple[Floats, Floats]:
-    """Lowest values of a front and its extent, which hypervolume is measured in."""
-    row, site = np.nonzero((told.excess <= 0) & np.isfinite(told.points).all(axis=-1))
-    points = told.points[row, site]
-    if not len(points):
-        width = told.points.shape[-1]
-        return np.zeros(width), np.ones(width)
-    best = points[nondominated(points)]
-    extent = np.ptp(best, axis=0)
-    return best.min(axis=0), np.where(extent > 0, extent, np.maximum(np.abs(best[0]), 1e-300))
-
-
-def _stacked(one: Scores, other: Scores) -> Scores:
-    return Scores(
-        np.concatenate([one.points, other.points]), np.concatenate([one.excess, other.excess])
+def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
+    """A plan replayed on the busiest window of as many streams as there are seeds."""
+    study, host = plan.engine.study, plan.rig.engine
+    found: dict[str, list[Floats]] = {name: [] for name in LATENCIES}
+    blocks: list[Codes] = []
+    totals = {"refused": 0, "preemptions": 0, "busy_s": 0.0, "step_j": 0.0, "seconds": 0.0}
+    is_overload = False
+    for i in range(seeds):
+        load = load_of_seed(study, study.seed + i)
+        result, is_counted = replay_once(plan, load, study.seed + i)
+        kept = is_counted & result.is_served
+        request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
+        rows = {
+            "ttft_s": result.ttft_s + request_s,
+            "tpot_s": result.tpot_s,
+            "e2e_s": result.e2e_s + request_s,
+        }
+        for name, values in rows.items():
+            found[name].append(values[kept])
+        when = (result.arrival_s[kept] // BLOCK_S).astype(np.int64)
+        blocks.append(when - when.min(initial=0) + i * 100_000)
+        totals["refused"] += int((is_counted & ~result.is_served).sum())
+        totals["preemptions"] += int(result.preemptions[is_counted].sum())
+        totals["busy_s"] += float(result.totals.busy_s.sum())
+        totals["step_j"] += float((result.totals.step_j + result.totals.idle_j).sum())
+        totals["seconds"] += float(result.totals.end_s.max()) * plan.fleet.replicas
+        is_overload |= result.backlog().is_overload
+    latencies = {name: np.concatenate(parts) for name, parts in found.items()}
+    wanted = {(n, s) for n in LATENCIES for s in COMPARED}
+    wanted |= {(b.latency, b.statistic) for b in plan.engine.load.bounds}
+    metrics, low, high = _statistics(latencies, np.concatenate(blocks), sorted(wanted))
+    metrics["device_w"] = totals["step_j"] / totals["seconds"] / float(plan.rig.plans.devices[0])
+    return Replayed(
+        replicas=plan.replicas,
+        metrics=metrics,
+        low=low,
+        high=high,
+        requests=len(latencies["ttft_s"]),
+        refused=int(totals["refused"]),
+        preemptions=int(totals["preemptions"]),
+        is_overload=is_overload,
     )
 
 
-def _rank_agreement(one: Floats, other: Floats) -> float:
-    """Kendall's tau-b of two columns.
+def gap(closed: Mapping[str, float], found: Replayed) -> dict[str, float]:
+    """Closed form over replay, less one, of every latency both have."""
+    return {
+        name: closed[name] / value - 1.0
+        for name, value in found.metrics.items()
+        if name in closed and value > 0
+    }
+
+
+def _statistics(
+    latencies: Mapping[str, Floats], blocks: Codes, wanted: Sequence[tuple[str, str]]
+) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Values of statistics and their intervals by the block bootstrap.
 
     References
     ----------
-    Kendall, The treatment of ties in ranking problems, Biometrika 33(3), 1945.
+    Kuensch, Ann. Statist. 17 (1989) 1217: blocks keep what is correlated together.
     """
-    first, second = (np.sign(a[:, None] - a[None, :]) for a in (one, other))
-    size = np.sqrt(float((first**2).sum()) * float((second**2).sum()))
-    return float((first * second).sum()) / size if size else 1.0
+    codes = np.unique(blocks, return_inverse=True)[1]
+    count = int(codes.max(initial=-1)) + 1
+    rng = np.random.default_rng(0)  # of the resampling alone: the same figures for the same replay
+    weights = (
+        rng.multinomial(count, np.full(count, 1.0 / count), DRAWS) if count else np.zeros((0, 0))
+    )
+    values, low, high = {}, {}, {}
+    for name in LATENCIES:
+        own = [statistic for latency, statistic in wanted if latency == name]
+        is_known = np.isfinite(latencies[name])
+        order = np.argsort(latencies[name][is_known], kind="stable")
+        sorted_s = latencies[name][is_known][order]
+        sorted_codes = codes[is_known][order]
+        plain = _of_weights(sorted_s, np.ones(len(sorted_s)), own)
+        drawn = [_of_weights(sorted_s, row[sorted_codes].astype(float), own) for row in weights]
+        for i, statistic in enumerate(own):
+            key, spread = f"{name}_{statistic}", [one[i] for one in drawn]
+            values[key] = plain[i]
+            low[key], high[key] = (float(np.quantile(spread, q)) for q in (LOW_FRAC, HIGH_FRAC))
+    return values, low, high
+
+
+def _of_weights(sorted_s: Floats, weights: Floats, statistics: Sequence[str]) -> list[float]:
+    """Weighted mean and percentiles of sorted values."""
+    below = np.cumsum(weights)
+    found = []
+    for statistic in statistics:
+        if statistic == "mean":
+            found.append(float(np.dot(sorted_s, weights) / below[-1]))
+        else:
+            frac = float(f"0.{statistic.removeprefix('p')}")
+            at = int(np.searchsorted(below, frac * below[-1]))
+            found.append(float(sorted_s[min(at, len(sorted_s) - 1)]))
+    return found

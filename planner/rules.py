@@ -36,8 +36,8 @@ from planner.study_parts import TrainWorkload
 from simkernel.models import LayerKind, Model
 
 
-def model_counts(model: Model, work: TrainWorkload) -> ModelCounts:
-    """The counts of a model that the rules read."""
+def model_counts(model: Model, work: TrainWorkload | None = None) -> ModelCounts:
+    """The counts of a model that the rules read; without a run, no length of its sequences."""
     kinds = [model.kinds[code] for code in sorted(set(model.layer_codes))]
     cores = sorted({_heads(kind) for kind in kinds if kind.core and kind.core.heads})
     moe = [kind for kind in kinds if kind.experts]
@@ -50,7 +50,7 @@ def model_counts(model: Model, work: TrainWorkload) -> ModelCounts:
         mlp_widths=tuple(sorted(dense | shared)),
         experts=min((kind.experts for kind in moe), default=0),
         expert_widths=tuple(sorted({kind.mlp_width for kind in moe})),
-        tokens_per_sequence=work.tokens_per_sequence,
+        tokens_per_sequence=work.tokens_per_sequence if work else 0,
     )
 
 
@@ -81,10 +81,18 @@ def bill_rules() -> tuple[Rule, ...]:
 
 def train_rules() -> tuple[Rule, ...]:
     """Rules on how the devices are used, in the order in which they are told."""
-    return (*_model_rules(), *_rank_rules(), *schedule_rules(), *_batch_rules(), *_repeats())
+    return (
+        *model_rules(),
+        *_sequence_rules(),
+        *_rank_rules(),
+        *schedule_rules(),
+        *_batch_rules(),
+        *_repeats(),
+    )
 
 
-def _model_rules() -> tuple[Rule, ...]:
+def model_rules() -> tuple[Rule, ...]:
+    """Rules on how a model can be cut, whatever it is cut for."""
     return (
         Rule(
             "tensor_parallel_does_not_divide_heads",
@@ -117,12 +125,6 @@ def _model_rules() -> tuple[Rule, ...]:
             "a stage would hold no layer",
         ),
         Rule(
-            "context_parallel_does_not_divide_sequence",
-            ("tensor_parallel", "context_parallel"),
-            _sequence_divides,
-            "tokens cannot be shared out evenly (two chunks per rank, for balance)",
-        ),
-        Rule(
             "dense_model_has_no_experts",
             EXPERT,
             lambda c, x: (x.model.experts > 0) | (expert_ranks(c) == 1),
@@ -139,6 +141,17 @@ def _model_rules() -> tuple[Rule, ...]:
             ("expert_tensor_parallel",),
             lambda c, x: _divides_all(c["expert_tensor_parallel"], x.model.expert_widths),
             "columns of an expert cannot be shared out evenly",
+        ),
+    )
+
+
+def _sequence_rules() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "context_parallel_does_not_divide_sequence",
+            ("tensor_parallel", "context_parallel"),
+            _sequence_divides,
+            "tokens cannot be shared out evenly (two chunks per rank, for balance)",
         ),
     )
 
@@ -166,7 +179,7 @@ def _rank_rules() -> tuple[Rule, ...]:
         Rule(
             "groups_do_not_nest",
             ("devices", *SPLIT, *EXPERT, "placement"),
-            _groups_nest,
+            groups_nest,
             "a group would straddle the edge of another",
         ),
     )
@@ -201,7 +214,7 @@ def _repeats() -> tuple[Rule, ...]:
         Rule(
             "placement_repeats",
             ("devices", *SPLIT, "placement"),
-            _placement_is_first,
+            placement_is_first,
             "the order differs only in groups of one",
         ),
         Rule(
@@ -238,7 +251,7 @@ def _repeats() -> tuple[Rule, ...]:
         Rule(
             "precision_not_supported",
             ("precision",),
-            _precision_supported,
+            precision_supported,
             "the chip does not have this precision",
         ),
     )
@@ -276,7 +289,7 @@ def _data_parallel_listed(c: Columns, x: Context) -> Mask:
     return np.asarray(replicas(c) == c["data_parallel"])
 
 
-def _groups_nest(c: Columns, x: Context) -> Mask:
+def groups_nest(c: Columns, x: Context) -> Mask:
     """All edges of dense and expert groups divide one another, in order of size.
 
     An expert edge beyond the pipeline's place is counted in ranks of all stages.
@@ -308,7 +321,7 @@ def _inside(placements: tuple[Level, ...]) -> npt.NDArray[np.bool_]:
     return np.array([[[o.index(b) < o.index(a) for b in groups] for a in groups] for o in orders])
 
 
-def _placement_is_first(c: Columns, x: Context) -> Mask:
+def placement_is_first(c: Columns, x: Context) -> Mask:
     """No earlier level nests the groups larger than one in the same order."""
     sizes = (c["tensor_parallel"], c["context_parallel"], replicas(c), c["pipeline_parallel"])
     present = sum((np.asarray(size) > 1) << bit for bit, size in enumerate(sizes))
@@ -358,7 +371,8 @@ def _shards_are_fewest(c: Columns, x: Context) -> Mask:
     return np.asarray(~(is_again | is_idle))
 
 
-def _precision_supported(c: Columns, x: Context) -> Mask:
+def precision_supported(c: Columns, x: Context) -> Mask:
+    """The chip multiplies in this precision."""
     names = x.levels["precision"]
     known = [not x.chip.precisions or name in x.chip.precisions for name in names]
     return np.asarray(np.array(known)[c["precision"]])

@@ -46,6 +46,9 @@ ALONE_CANDIDATES = 200_000
 SOON_S = 1.0
 """A sweep of so few seconds is kept with its front, not before: a kill loses no more than it."""
 
+REPLAYS = 3  # our choice: plans of a front that are replayed, some ten seconds each at a million
+REPLAY_SEEDS = 5  # requests; streams of each, for an interval
+
 MOST_OPTIONS = 1000  # our choice: rows a person may want to see beside the front
 
 Progress = Callable[[int, int, int, int], None]
@@ -71,6 +74,7 @@ def run_study(
     workers: int | None = None,
     progress: Progress | None = None,
     budget: Budget | None = None,
+    replays: int = REPLAYS,
     *,
     is_resumed: bool = False,
 ) -> Finished:
@@ -81,6 +85,7 @@ def run_study(
     workers : processes; None for as many as pay
     progress : told after every bill
     budget : ends the search when it is spent
+    replays : plans of the front that are replayed, where the kind of study has requests
     is_resumed : go on with the newest run of the same inputs that did not finish, if there is one
 
     Raises
@@ -99,7 +104,7 @@ def run_study(
         with _interruptible() as stop:
             some = workers or workers_for(engine.space.enumerated)
             work = _work(engine, archive, run, earlier, budget or Budget())
-            return _run(work, some, progress, stop)
+            return _run(work, some, progress, stop, replays)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
         raise
@@ -167,7 +172,9 @@ def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budg
     return _Work(engine, archive, run, budget, choice, explored, taken.total, taken.bills, notes)
 
 
-def _run(work: _Work, workers: int, progress: Progress | None, stop: list[str]) -> Finished:
+def _run(
+    work: _Work, workers: int, progress: Progress | None, stop: list[str], replays: int
+) -> Finished:
     started, engine, total = time.perf_counter(), work.engine, work.total
 
     def is_stopped() -> bool:
@@ -192,7 +199,9 @@ def _run(work: _Work, workers: int, progress: Progress | None, stop: list[str]) 
     notes = {**work.notes, "sweep_s": f"{sweep_s:.3f}"}
     summary = _summary(engine, total, costed, front, started, notes)
     done = Finished(work.run, "stopped" if stop else "finished", summary, front)
-    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush)
+    refine = kind_of(engine.study).refine
+    replayed = refine(engine, front, replays, REPLAY_SEEDS) if refine and not stop else {}
+    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush, replayed)
     return done
 
 
@@ -212,8 +221,12 @@ def store_answer(
     costed: Costed | None,
     done: Finished,
     flush: Callable[[Archive], None] = lambda held: None,
+    replayed: Mapping[str, Any] | None = None,
 ) -> None:
-    """The end of a run: what is not stored yet, facts, front, options, then summary."""
+    """The end of a run: what is not stored yet, facts, front, options, then summary.
+
+    Plans that were replayed stand where options of other kinds stand.
+    """
     sold = {"accelerator": costed.chips} if costed else {}
     facts = facts_used(study, catalog, sold)
     options = options_of(costed) if costed and kind_of(study).keeps_options else {}
@@ -222,8 +235,9 @@ def store_answer(
         held.append_facts(done.run, facts)
         if done.front:
             held.append_front(done.run, done.front)
-        if options:
-            held.append_sample(done.run, options)
+        for sample in (options, dict(replayed or {})):
+            if sample:
+                held.append_sample(done.run, sample)
         held.finish_run(done.run, done.summary, done.state)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from planner.axes import ALL, AXES, CATALOGUE, COUNTS, DERIVED, OFFERED, Axis, Level
-from planner.engine import Engine, prepare
+from planner.physics import PHYSICS
 from planner.space import bills, keys_of
 from planner.study import Study
 from simkernel.errors import BadStudy
@@ -28,7 +29,7 @@ class Single:
     `taken` are axes that the study left open, with the value taken: the first.
     """
 
-    engine: Engine
+    engine: Any
     key: int
     taken: Mapping[str, Level]
 
@@ -46,6 +47,7 @@ def single(study: Study) -> Single:
         raise BadStudy(
             'axes.accelerator = "all" is many candidates; wanted one; add --set accelerator=NAME'
         )
+    prepare = PHYSICS[study.kind].prepare
     narrow = prepare(replace(study, axes=_frozen({n: (v,) for n, v in chosen.items()})))
     if chosen["supernode_devices"] == OFFERED:
         taken |= {"supernode_devices": _domain(narrow)}
@@ -58,14 +60,14 @@ def _frozen(axes: Mapping[str, tuple[Level, ...]]) -> Mapping[str, tuple[Level, 
     return MappingProxyType(dict(axes))
 
 
-def _domain(narrow: Engine) -> Level:
+def _domain(narrow: Any) -> Level:
     """The largest offered domain of which no smaller one already holds all devices."""
     rows = [bill.values["supernode_devices"] for bill in bills(narrow.space) if not bill.masked_by]
     return rows[-1] if rows else narrow.space.levels["supernode_devices"][-1]
 
 
 def _bill_values(
-    narrow: Engine, taken: Mapping[str, Level], chosen: Mapping[str, Level]
+    narrow: Any, taken: Mapping[str, Level], chosen: Mapping[str, Level]
 ) -> dict[str, Level]:
     """Devices and supernode size as the space counts them, whatever the study counts in."""
     levels = narrow.space.levels
@@ -106,7 +108,7 @@ def _around(axis: Axis, levels: tuple[Level, ...], value: Level) -> tuple[Level,
     return tuple(named) if named else levels
 
 
-def _key(engine: Engine, chosen: Mapping[str, Level]) -> int:
+def _key(engine: Any, chosen: Mapping[str, Level]) -> int:
     """Design key of the chosen values in a space."""
     space, faults, codes = engine.space, [], []
     for name in space.axes:

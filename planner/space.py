@@ -56,6 +56,7 @@ class Space:
     values : axis to what stands in a column for each code, as `columns` gives it
     steps : how plan axes are bound
     model, chips : what the rules read
+    bill_rules : that a hardware bill must keep
     """
 
     levels: Mapping[str, tuple[Level, ...]]
@@ -66,6 +67,7 @@ class Space:
     steps: tuple[Step, ...]
     model: ModelCounts
     chips: Mapping[str, ChipSizes]
+    bill_rules: tuple[Rule, ...]
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -121,14 +123,21 @@ class Block:
         return len(self.keys)
 
 
-def make_space(study: Study, model: ModelCounts, chips: Mapping[str, ChipSizes]) -> Space:
-    """The space of a training study.
+def make_space(
+    study: Study,
+    model: ModelCounts,
+    chips: Mapping[str, ChipSizes],
+    plan_rules: Sequence[Rule] | None = None,
+    of_bills: Sequence[Rule] | None = None,
+) -> Space:
+    """The space of a study of work.
 
     Parameters
     ----------
     study : its axes
     model : counts of its model (`planner.rules.model_counts`)
     chips : sizes of every accelerator of the study; of all there are, for "all"
+    plan_rules, of_bills : rules on plans and on bills; None for those of training
 
     Raises
     ------
@@ -148,9 +157,10 @@ def make_space(study: Study, model: ModelCounts, chips: Mapping[str, ChipSizes])
         plan_axes=plan_axes,
         bill_codes=_codes_of(bills, [levels[name] for name in bill_axes]),
         values={name: _column(name, axis) for name, axis in levels.items()},
-        steps=_steps(levels, plan_axes, bill_axes),
+        steps=_steps(levels, plan_axes, bill_axes, plan_rules or train_rules()),
         model=model,
         chips=chips,
+        bill_rules=tuple(of_bills or bill_rules()),
     )
 
 
@@ -160,7 +170,7 @@ def bills(space: Space) -> Iterator[Bill]:
         codes = tuple(int(code) for code in row)
         values = {n: space.levels[n][c] for n, c in zip(space.bill_axes, codes, strict=True)}
         context = Context(space.model, space.chips[str(values["accelerator"])], space.levels)
-        broken = (rule.name for rule in bill_rules() if not rule.allows(values, context))
+        broken = (rule.name for rule in space.bill_rules if not rule.allows(values, context))
         key = _bill_key(space, codes)
         yield Bill(index, key, codes, MappingProxyType(values), next(broken, ""))
 
@@ -254,6 +264,8 @@ def _bill_values(
 
 def _counts(study: Study) -> list[tuple[str, int]]:
     (axis,) = (name for name in COUNTS if name in study.axes)
+    if study.axes[axis] == (DERIVED,):
+        return [(axis, 0)]
     return [(axis, int(count)) for count in study.axes[axis]]
 
 
@@ -282,10 +294,13 @@ def _check_keys(levels: Mapping[str, tuple[Level, ...]]) -> None:
 
 
 def _steps(
-    levels: Mapping[str, tuple[Level, ...]], plan_axes: Sequence[str], bill_axes: Sequence[str]
+    levels: Mapping[str, tuple[Level, ...]],
+    plan_axes: Sequence[str],
+    bill_axes: Sequence[str],
+    rules: Sequence[Rule],
 ) -> tuple[Step, ...]:
     """Axes up to and including the next one that lets a rule be applied, bound together."""
-    waiting = list(train_rules())
+    waiting = list(rules)
     sizes = {name: len(levels[name]) for name in plan_axes}
     after = _product(sizes.values())
     bound, steps = set(bill_axes), []

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from planner.axes import ALL, AXES, COUNTS, Axis, Level, axes_of
+from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
 from planner.metrics import metric_names
 from planner.study_axes import BadLevel, levels_of, what_to_do
 from planner.study_faults import Faults, Place, nearest, parse_toml
@@ -112,6 +112,12 @@ class Study:
     def training(self) -> TrainWorkload:
         """The one workload of a training study."""
         (work,) = (w for w in self.workloads.values() if isinstance(w, TrainWorkload))
+        return work
+
+    @property
+    def serving(self) -> ServeWorkload:
+        """The one workload of a serving study."""
+        (work,) = (w for w in self.workloads.values() if isinstance(w, ServeWorkload))
         return work
 
 
@@ -363,6 +369,8 @@ def _axes(
     for name in given:
         if name.rpartition(".")[2] not in known:
             faults.unknown_key(("axes", *name.split(".")), known, f"axis of a {kind} study")
+    if kind == "serve" and not any(name in given for name in COUNTS):
+        given["devices"] = DERIVED
     count = _count_axis(given, faults)
     chosen: dict[str, tuple[Level, ...]] = {}
     for name, axis in known.items():

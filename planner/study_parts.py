@@ -17,6 +17,9 @@ from pydantic.dataclasses import dataclass
 PUBLISHED_BATCH_TOKENS = 15_360 * 4_096.0  # DeepSeek-V3 report, arXiv 2412.19437, section 4.2
 """Default of max_global_batch_tokens: the largest batch we know a published run to have held."""
 
+PEAK_WINDOW_S = 60.0  # our choice: bursts that last longer than a request cannot be waited out
+PEAK_UTILISATION_FRAC = 0.7  # our choice: the step from mean to worst minute of the public traces
+
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
@@ -111,7 +114,9 @@ class ServeWorkload:
 
     `trace` is a catalogue trace, a file, or a table of distributions (arrivals, prompt_tokens,
     output_tokens), `slo` a table of latencies and their bounds, or of classes of them; what is
-    inside both is read by `study_serve`.
+    inside both is read by `study_serve`. The fleet is sized on the busiest `peak_window_s`, of
+    which it uses at most `peak_utilisation_frac` of its capacity, and meets every bound there
+    with `survive_failures` hosts out of work.
     """
 
     model: Annotated[
@@ -129,6 +134,20 @@ class ServeWorkload:
         Mapping[str, object],
         Field(description="latencies and bounds, { ttft_s_p95 = 2.0 }, or classes of them"),
     ] = field(default_factory=dict)
+    engine: Annotated[
+        Text, Field(description='a serving engine of engines.csv, e.g. engine = "vllm"')
+    ] = "vllm"
+    peak_window_s: Annotated[
+        Amount, Field(le=86_400, description="seconds of the busiest window, e.g. 60")
+    ] = PEAK_WINDOW_S
+    peak_utilisation_frac: Annotated[
+        Fraction,
+        Field(ge=0.01, description="share of its capacity a fleet uses at most, e.g. 0.7"),
+    ] = PEAK_UTILISATION_FRAC
+    survive_failures: Annotated[
+        int,
+        Field(strict=True, ge=0, le=1000, description="hosts that may fail at the peak, e.g. 1"),
+    ] = 0
 
 
 Workload = TrainWorkload | ServeWorkload

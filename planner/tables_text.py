@@ -10,12 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from planner.replay_text import replayed_text, replays_lines
+
 WIDTH = 110
 DECISIONS = (
     "scenario", "accelerator", "devices", "supernode_devices", "tensor_parallel",
     "pipeline_parallel",
     "context_parallel", "expert_parallel", "data_parallel", "virtual_stages",
     "micro_batch_sequences", "global_batch_sequences", "zero_stage", "recompute", "precision",
+    "replicas", "attention_data_parallel", "kv_precision", "max_batch", "token_budget",
+    "power_cap_frac",
 )  # fmt: skip
 BUYING = (
     "plan", "accelerator", "purchase_units", "devices", "power_cap_frac", "precision", "site",
@@ -32,6 +36,7 @@ SHORT = {
     "more_purchase_units_with_1_mw": "+1 MW", "more_purchase_units_with_10_musd": "+$10M",
     "supernode_devices": "domain", "tensor_parallel": "tp", "pipeline_parallel": "pp",
     "context_parallel": "cp", "expert_parallel": "ep", "data_parallel": "dp",
+    "attention_data_parallel": "adp", "kv_precision": "kv",
     "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
 }  # fmt: skip
 MOST_ROWS = 40
@@ -41,7 +46,19 @@ STOPPED = (
     "front of the study.\n"
 )
 CUT_SHORT = "ENDED EARLY, by its budget or by a person: this is the front of what was evaluated.\n"
-SAID = ("search", "facts", "basis", "period", "not_included", "not_priced", "idle_prices")
+SAID = (
+    "search",
+    "facts",
+    "traffic",
+    "peak",
+    "latencies",
+    "lockstep",
+    "basis",
+    "period",
+    "not_included",
+    "not_priced",
+    "idle_prices",
+)
 """Notes of a run that a reader of its figures needs."""
 STALE = ("facts", "stored")
 """Notes of a plan that stand at its head: what has moved since its run."""
@@ -57,6 +74,8 @@ def run_text(document: Mapping[str, Any]) -> str:
     else:
         lines += _said_of_no_front(document["state"])
         lines += _nearest_lines(document.get("nearest", {}))
+    if document.get("replayed"):
+        lines += replays_lines(document["replayed"])
     if document.get("options"):
         lines.append(_options_table(document["options"]))
     masked, rejected = document["candidates"]["masked"], document["rejected"]
@@ -99,6 +118,8 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
     if document["nearest"]:
         change = document["nearest"]
         lines.append(f"nearest feasible: {change['axis']} {change['from']} -> {change['to']}")
+    if "replay" in document:
+        lines.append(replayed_text(document["replay"]))
     return "\n".join([*lines, *_plan_parts(document)])
 
 

@@ -136,7 +136,9 @@ def decode_parts(rig: Rig, sequences: Column, context_tokens: Column) -> Parts:
     return _all_layers(rig, share, met, sequences)
 
 
-def prefill_parts(rig: Rig, prompts: Column, prompt_tokens: Column) -> Parts:
+def prefill_parts(
+    rig: Rig, prompts: Column, prompt_tokens: Column, context_tokens: Column = 0.0
+) -> Parts:
     """Whole prompts that share one pass, through all layers of all stages, by what it is for.
 
     Parameters
@@ -144,13 +146,14 @@ def prefill_parts(rig: Rig, prompts: Column, prompt_tokens: Column) -> Parts:
     rig : n candidates
     prompts : (n,) prompts of one attention group; a share of one stands for a chunk of it
     prompt_tokens : (n,) tokens of each
+    context_tokens : (n,) of each that were computed before and stand in the cache
     """
     share = _share(rig, prompts * prompt_tokens, prompts, prompt_tokens)
 
     def met(kind: LayerKind, core: Core) -> Pass:
         curve = rig.curves.latent_prefill if core.kind == "mla" else rig.curves.prefill
         rates = attention_rates(replace(rig.chips, attention=curve), rig.engine.core_frac)
-        return computed(attention_work(rates, _prompt_core(share, core)))
+        return computed(attention_work(rates, _prompt_core(share, core, context_tokens)))
 
     return _all_layers(rig, share, met, prompts)
 
@@ -265,15 +268,21 @@ def _decode_core(
     )
 
 
-def _prompt_core(share: Share, core: Core) -> CoreShape:
-    """Causal attention within each prompt; latent attention expanded."""
-    tokens = np.asarray(share.sequence_tokens, dtype=float)
+def _prompt_core(share: Share, core: Core, context: Column) -> CoreShape:
+    """Causal attention within each prompt and to what is in its cache; latent attention expanded.
+
+    Keys met by the tokens after a context are those of the whole less those of the context.
+    """
+    own = np.asarray(share.sequence_tokens, dtype=float)
+    tokens = own + context
+    before = context * mean_keys(core, np.maximum(context, 1.0))
+    keys = (tokens * mean_keys(core, tokens) - before) / own
     kv_heads = core.heads if core.kind == "mla" else core.kv_heads
     return CoreShape(
         queries=share.tokens,
-        mean_keys=mean_keys(core, tokens),
+        mean_keys=keys,
         sequence_tokens=tokens,
-        key_tokens=share.tokens,
+        key_tokens=share.tokens * (tokens / own),
         heads=core.heads / share.tensor,
         kv_heads=kv_heads / np.minimum(share.tensor, kv_heads),
         key_dim=core.key_dim,

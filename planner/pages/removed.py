@@ -12,7 +12,7 @@ from planner.null_objectives import UNKNOWN_OBJECTIVE
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.figures import human, unit_of
-from planner.rules import bill_rules, train_rules
+from planner.physics import every_rule
 from planner.tables_text import DECISIONS
 
 STAGES = {"rule": "cannot exist", "limit": "over a limit"}
@@ -58,7 +58,7 @@ def removed_rows(
     rejections: list[dict[str, Any]], limits: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """Reason, how many candidates, when, and the reason in words; the largest first."""
-    words = {rule.name: rule.reason for rule in (*bill_rules(), *train_rules())}
+    words = {rule.name: rule.reason for rule in every_rule()}
     words |= REASONS | {name: limit_words(name, bound) for name, bound in limits.items()}
     return [
         {

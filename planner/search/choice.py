@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from planner.search.legal import Count, counted, layouts_of
+from simkernel.errors import BadStudy
 
 SWEPT_PER_S = 100_000.0
 """Candidates that one core evaluates in a second, the bar of tests/bench/test_bench_sweep."""
@@ -59,10 +60,19 @@ def chosen(engine: Any, budget: Budget, is_searchable: bool) -> Choice:
     ----------
     engine : of any kind: `study` and `space`
     is_searchable : the kind of study can do more than sweep
+
+    Raises
+    ------
+    BadStudy : the kind of study does not have the driver that is asked for
     """
     asked = engine.study.search.driver
+    if not is_searchable and asked not in ("auto", "sweep"):
+        raise BadStudy(
+            f'search.driver = "{asked}": a {engine.study.kind} study is swept in this version; '
+            'wanted "auto" or "sweep"'
+        )
     if not is_searchable:
-        return Choice("sweep", "every candidate is evaluated: this kind of study has few")
+        return Choice("sweep", "every candidate is evaluated, as in all studies of this kind")
     if asked != "auto":
         return Choice(asked, f"{asked} was asked for")
     count = counted(layouts_of(engine.space), np.random.default_rng(engine.study.seed))

@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from planner.archive_columns import ledger_columns
-from planner.engine import Engine, prepare
-from planner.evaluate import Evaluated, evaluate, is_step_given
+from planner.engine import Engine
+from planner.evaluate import Evaluated, is_step_given
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
+from planner.physics import PHYSICS
 from planner.plan_keys import plan_name
 from planner.space import Bill, Block, bills, blocks, columns
 from planner.study import Study, study_from_json, study_to_json
@@ -180,7 +181,7 @@ def _evaluated(
     parts = [columns(engine.space, block) for _, block in waiting]
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     accelerator = str(engine.space.levels["accelerator"][rows["accelerator"][0]])
-    found = evaluate(engine, rows, accelerator)
+    found = PHYSICS[engine.study.kind].evaluate(engine, rows, accelerator)
     start = 0
     for (index, block), part in zip(waiting, parts, strict=True):
         own = found.take(slice(start, start + len(block)))
@@ -283,8 +284,10 @@ def named_rows(
     """Picked rows of a block as a person reads them: names for codes, every metric and ledger."""
     out: dict[str, Any] = {"key": keys[picked]}
     out["plan"] = np.array([plan_name(int(key)) for key in out["key"]], dtype=object)
-    for name in (*engine.space.axes, "data_parallel"):
+    for name in engine.space.axes:
         out[name] = _named(engine, name, rows)[picked]
+    if engine.study.kind == "train":
+        out["data_parallel"] = rows["data_parallel"][picked]
     out |= {name: value[picked] for name, value in {**found.metrics, **found.traffic}.items()}
     out |= {name: np.rint(out[name]).astype(np.int64) for name in WHOLE}
     shape = 0.0 * found.metrics["days"]
@@ -332,7 +335,8 @@ def _set_engine(study_json: str) -> None:
     """Each process reads the study once; Ctrl-C is the first process's business."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    _ENGINE[:] = [prepare(study_from_json(study_json))]
+    study = study_from_json(study_json)
+    _ENGINE[:] = [PHYSICS[study.kind].prepare(study)]
     _BILLS[:] = bills(_ENGINE[0].space)
 
 

@@ -11,9 +11,9 @@ import pytest
 from test_search_against_sweep import made
 
 from planner.pareto import hypervolume, nondominated
-from planner.refine import BATCH, best_rows, guard_band, promoted, refine
 from planner.search.legal import is_legal, layouts_of, neighbours
 from planner.search.seam import Explored, Scores
+from planner.search.tiers import BATCH, best_rows, guard_band, promoted, refine
 from planner.space import bills, blocks, keys_of
 
 SMALL = {

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small import DENSE, engine_of, planner, with_lines
+from small import DENSE, ROOT, engine_of, planner, with_lines
 
 from planner.archive import Archive
 from planner.pareto import hypervolume, nondominated
@@ -160,6 +160,14 @@ def test_the_choice_says_why():
     assert chosen(huge, Budget(), False).driver == "sweep"
     asked = replace(huge.study, search=replace(huge.study.search, driver="sweep"))
     assert chosen(replace(huge, study=asked), Budget(), True).driver == "sweep"
+
+
+def test_a_kind_that_is_only_swept_says_so(tmp_path):
+    """A person would take a sweep for the search they asked for."""
+    study = ROOT / "studies" / "power_capped_site.toml"
+    answer = planner("run", study, "--db", tmp_path / "x.duckdb", "--search", "evolve")
+    assert answer.code == 2
+    assert 'wanted "auto" or "sweep"' in answer.err
 
 
 def test_a_journal_can_be_opened_beside_the_archive(tmp_path):

@@ -1,0 +1,79 @@
+"""A replay as text for a terminal; figures are rounded here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def replay_text(document: Mapping[str, Any]) -> str:
+    """The document of `planner replay` for a terminal."""
+    lines = [replayed_text(document["replay"])]
+    if "sizing" in document:
+        lines += _sizing(document["sizing"])
+    return "\n".join(lines)
+
+
+def replayed_text(found: Mapping[str, Any]) -> str:
+    """A replay: what was served, every latency with its interval, and what it breaks."""
+    lines = [
+        f"{found['replicas']} replicas, {found['requests']:,} requests of {found['seeds']} seeds "
+        f"in {found['window_s']:g} s after {found['warm_up_s']:g} s of warm-up; "
+        f"{found['refused']} refused, {found['preemptions']} preempted"
+    ]
+    lines += [_latency(name, one, found["gap"]) for name, one in found["metrics"].items()]
+    lines += [
+        f"over the limit: {v['limit']} has {v['have']:.4g}, limit {v['need']:.4g} {v['unit']}"
+        for v in found["violations"]
+    ]
+    return "\n".join(lines)
+
+
+def _latency(name: str, one: Mapping[str, Any], gaps: Mapping[str, float]) -> str:
+    ends = "" if one["low"] is None else f" ({one['low']:.4g} to {one['high']:.4g})"
+    gap = f"; closed form {gaps[name]:+.1%}" if name in gaps else ""
+    return f"{name} = {one['value']:.4g}{ends}{gap}"
+
+
+def _sizing(found: Mapping[str, Any]) -> list[str]:
+    if found["floors"]:
+        lines = [
+            f"no number of replicas helps: {f['limit']} has {f['have']:.4g}, limit "
+            f"{f['need']:.4g} {f['unit']}"
+            for f in found["floors"]
+        ]
+        near = found.get("nearest") or {}
+        words = f"{near['axis']} = {near['to']}" if near else "no single change of an axis"
+        return [*lines, f"nearest feasible: {words}"]
+    return [
+        f"smallest fleet: {found['replicas']} replicas on {found['devices']:.0f} devices: "
+        f"{found['working']} keep every bound, {found['lost']} may fail; {found['saturated']} are "
+        f"the least that keep up; the closed form said {found['closed_form_replicas']}"
+    ]
+
+
+def replays_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Plans of a front that were replayed, one paragraph each."""
+    return [_replayed_plan(row) for row in rows]
+
+
+def _replayed_plan(row: Mapping[str, Any]) -> str:
+    """A plan of a front: its latencies in the replay, its gap, the fleet it needs."""
+    shown = [
+        f"{name} {row[f'replayed_{name}']:.4g} ({row[f'replayed_{name}_low']:.4g} to "
+        f"{row[f'replayed_{name}_high']:.4g}; closed form {row[f'gap_{name}']:+.0%})"
+        for name in ("ttft_s_p95", "tpot_s_p95")
+        if row.get(f"replayed_{name}") is not None
+    ]
+    broken = f"; breaks {row['broken']}" if row["broken"] else "; keeps every bound"
+    needed = row.get("needed_replicas")
+    fleet = (
+        f"; smallest fleet that keeps them: {needed:.0f} replicas, "
+        f"{row['needed_devices']:.0f} devices"
+        if needed
+        else ""
+    )
+    return (
+        f"replayed {row['plan']} (best in {row['best_in']}), {row['replicas']} replicas: "
+        f"{', '.join(shown)}{broken}{fleet}"
+    )

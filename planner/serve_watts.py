@@ -1,0 +1,68 @@
+"""Watts of the devices of a serving lane, from what its steps keep busy, and what a cap does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel.columns import Floats
+from simkernel.power import device_w, host_w, mean_device_w
+from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac
+from simkernel.serve_open import Lane, Pace
+from simkernel.serving_passes import Rig
+from simkernel.step_curves import COMPUTE, FLOOR, INSIDE, PEAK_COMPUTE, PEAK_HBM
+
+
+@dataclass(frozen=True)
+class LaneWatts:
+    """One device and its share of the host, mean over steps; (n,) each [W]."""
+
+    device_w: Floats
+    host_w: Floats
+
+
+def lane_watts(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> LaneWatts:
+    """Watts of a steady state: busy power while kernels run, context power while the host does.
+
+    A lane steps for as long as it holds a request; between requests its devices wait.
+    """
+    power, kernels = rig.chips.power, mean_step(lane, at)
+    floor_s = np.maximum(kernels[FLOOR], 1e-12)
+    shares = (np.minimum(kernels[i] / floor_s, 1.0) for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE))
+    busy_w = np.minimum(device_w(power, *shares), power.cap_w * cap_frac)
+    held = at.decoding_sequences + at.arrivals
+    busy = np.minimum(floor_s / at.step_s, 1.0) * (1.0 - np.exp(-held))
+    return LaneWatts(
+        np.asarray(mean_device_w(power, busy, busy_w)), np.asarray(host_w(power, busy))
+    )
+
+
+def mean_step(lane: Lane, at: Pace) -> Floats:
+    """Quantities of the kernels of a mean step: plain ones and those with prompts; (k, n)."""
+    curves = lane.curves
+    decode = curves.of(curves.decode_s, at.decoding_sequences) * np.minimum(
+        at.decoding_sequences, 1.0
+    )
+    head = curves.of(curves.head_s, at.decoding_sequences)
+    plain = curves.of(curves.layers_s, at.decoding_sequences)
+    carrying = curves.of(curves.layers_s, at.decoding_sequences + at.carried_tokens)
+    prompts = curves.prompts_s.mean(axis=2)[:, curves.layout] * at.arrivals
+    layers = plain + at.carrying_frac * (carrying - plain)
+    return np.asarray(layers + head + decode + prompts)
+
+
+def capped_slower_frac(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> Floats:
+    """Extra time of the kernels of a step when the cap lowers the clock; (n,).
+
+    What waits for arithmetic stretches; its share is taken as all time that arithmetic is busy.
+    """
+    power, kernels = rig.chips.power, mean_step(lane, at)
+    floor_s = np.maximum(kernels[FLOOR], 1e-12)
+    shares = (np.minimum(kernels[i] / floor_s, 1.0) for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE))
+    busy_w, cap_w = device_w(power, *shares), power.cap_w * cap_frac
+    floor_w = np.minimum(power.context_w, cap_w)
+    clock = capped_clock_frac(cap_w, floor_w, np.maximum(busy_w, cap_w * (1.0 + 1e-12)))
+    clock = np.where(busy_w > cap_w, clock, 1.0)
+    share = np.minimum(kernels[COMPUTE] / floor_s, 1.0)
+    return np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), share))

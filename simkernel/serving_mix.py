@@ -1,0 +1,57 @@
+"""Lengths of the requests of a stream, in the few figures that a closed form reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkernel.columns import Codes, Floats
+
+SHARES = 16
+"""Equal shares of the prompts that stand for their lengths."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Lengths of the requests of a stream.
+
+    Parameters
+    ----------
+    prompt_tokens : (q,) means of equal shares of the prompts, sorted
+    prompt_tokens_mean, prompt_sd_tokens, output_tokens_mean, output_sd_tokens : tokens
+    context_tokens : keys that a decoding sequence meets: long answers decode longest
+    answer_share_frac : mean of 1 / (output - 1) over requests with later tokens
+    """
+
+    prompt_tokens: Floats
+    prompt_tokens_mean: float
+    prompt_sd_tokens: float
+    output_tokens_mean: float
+    output_sd_tokens: float
+    context_tokens: float
+    answer_share_frac: float
+
+    @property
+    def later_tokens(self) -> float:
+        """Output tokens after the first, on average."""
+        return max(self.output_tokens_mean - 1.0, 0.0)
+
+
+def mix_of(prompt_tokens: Codes, output_tokens: Codes) -> Mix:
+    """Lengths of some requests as the closed form reads them."""
+    prompt, output = prompt_tokens.astype(float), output_tokens.astype(float)
+    later = np.maximum(output - 1.0, 0.0)
+    parts = np.array_split(np.sort(prompt), min(SHARES, len(prompt)))
+    steps = max(float(later.sum()), 1e-9)
+    return Mix(
+        prompt_tokens=np.array([part.mean() for part in parts]),
+        prompt_tokens_mean=float(prompt.mean()),
+        prompt_sd_tokens=float(prompt.std()),
+        output_tokens_mean=float(output.mean()),
+        output_sd_tokens=float(output.std()),
+        context_tokens=float((later * (prompt + (output + 1.0) / 2.0)).sum() / steps)
+        if later.any()
+        else float(prompt.mean()),
+        answer_share_frac=float(np.mean(1.0 / later[later > 0])) if later.any() else 1.0,
+    )

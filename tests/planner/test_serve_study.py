@@ -1,0 +1,234 @@
+"""Serving studies from file to front: sized on the peak, refused where nothing is known."""
+
+import json
+
+import numpy as np
+import pytest
+from small_serve import chat, written
+
+from planner import commands
+from planner.kinds import prepare
+from planner.metrics import metrics_of
+from planner.plan_keys import codes_of
+from planner.refine import plan_of, replayed
+from planner.search.sweep import sweep
+from planner.serve_bands import serve_band_of
+from planner.serve_evaluate import evaluate
+from planner.serve_fleet import sized
+from planner.serve_metrics import is_computed
+from planner.single import single
+from planner.space import values_of
+from simkernel.errors import BadStudy, UnknownName
+
+ONE = ("accelerator=H100-SXM", "supernode_devices=8", "tp=1", "max_batch=256", "token_budget=8192")
+
+
+def one(*settings):
+    """One plan: its engine, its row and its metrics, limits."""
+    found = single(chat(*ONE, *settings))
+    codes = codes_of(found.engine.space, np.array([found.key]))
+    columns = values_of(found.engine.space, codes)
+    return found, columns, evaluate(found.engine, columns, "H100-SXM")
+
+
+def figure(found, name):
+    return float(found.metrics[name][0])
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serve")
+    return commands.run(written(folder), folder / "a.duckdb", replays=1, is_quiet=True), folder
+
+
+def test_a_serving_study_ends_with_a_front_whose_first_plan_was_replayed(ran):
+    """A kind of study that is read and never answered."""
+    document, _ = ran
+    counts = document["candidates"]
+    assert document["front"]
+    assert counts["evaluated"] + sum(counts["masked"].values()) == counts["enumerated"]
+    (row,) = document["replayed"]
+    assert row["plan"] in {plan["plan"] for plan in document["front"]}
+    for name in ("ttft_s_p95", "tpot_s_mean"):
+        assert row[f"replayed_{name}_low"] <= row[f"replayed_{name}"]
+        assert row[f"replayed_{name}"] <= row[f"replayed_{name}_high"]
+        assert f"gap_{name}" in row
+    assert row["needed_replicas"] > 0
+
+
+def test_every_metric_of_the_contract_is_there_with_its_band(ran):
+    """A script that reads the JSON would meet a missing key."""
+    document, _ = ran
+    row = document["front"][0]
+    for metric in metrics_of("serve"):
+        if is_computed(metric.name):
+            assert row[metric.name] is not None, metric.name
+        if is_computed(metric.name) and metric.is_predicted:
+            low, high = row[f"{metric.name}_low"], row[f"{metric.name}_high"]
+            assert low <= row[metric.name] <= high, metric.name
+
+
+def test_a_front_is_explained_recosted_and_shown(ran):
+    """The other commands would know training alone."""
+    document, folder = ran
+    found = commands.explain(folder / "a.duckdb", "last", "1")
+    assert found["ledgers"]["tpot_s"]["total"] == pytest.approx(
+        found["metrics"]["tpot_s_mean"], rel=0.2
+    )
+    assert found["napkin"]["devices"]["napkin"] < found["napkin"]["devices"]["plan"]
+    assert found["one_change"]
+    again = commands.recost(folder / "a.duckdb", "last", ["costing.wacc_frac=0.02"])
+    assert again["front"][0]["usd"] < document["front"][0]["usd"]
+    json.dumps(document, allow_nan=False)
+
+
+def test_a_fleet_serves_its_peak_with_the_headroom_asked_for():
+    """A fleet sized on the mean fails every afternoon."""
+    _, _, found = one()
+    assert figure(found, "utilisation_frac") <= 0.7
+    assert figure(found, "capacity_requests_per_s") >= 60
+    assert figure(found, "devices") >= figure(found, "floor_devices")
+    _, _, busy = one("workload.chat.trace.arrivals.requests_per_s=600")
+    assert figure(busy, "replicas") > 5 * figure(found, "replicas")
+
+
+def test_a_fleet_that_survives_a_host_has_as_many_replicas_more():
+    """A spare that is not there when a host fails."""
+    _, _, found = one("workload.chat.peak_utilisation_frac=1.0")
+    _, _, spared = one(
+        "workload.chat.peak_utilisation_frac=1.0", "workload.chat.survive_failures=1"
+    )
+    assert figure(spared, "replicas") == figure(found, "replicas") + 8
+
+
+def test_replicas_are_never_added_against_a_latency_they_cannot_change():
+    """A fleet would be bought for a bound that an empty replica already breaks."""
+    _, _, found = one("workload.chat.slo.tpot_s_p95=0.001")
+    _, _, before = one()
+    broken = {name for name, limit in found.limits.items() if limit.excess[0] > 0}
+    assert "tpot_s_p95 of an empty replica" in broken
+    assert figure(found, "replicas") <= figure(before, "replicas")
+
+
+def test_a_bound_out_of_reach_is_told_with_the_nearest_change_that_works():
+    """ "Infeasible" without a floor and a way out is no answer."""
+    settings = [*ONE, "workload.chat.slo.tpot_s_p95=0.006"]
+    found = commands.evaluate_study(chat(*settings))
+    assert not found["feasible"]
+    assert {v["limit"] for v in found["violations"]} & {"tpot_s_p95 of an empty replica"}
+    near = found["nearest"]
+    assert near["axis"] in ("tensor_parallel", "precision")
+    changed = [*settings, f"{near['axis']}={near['to']}"]
+    assert commands.evaluate_study(chat(*changed))["feasible"]
+
+
+def test_too_few_replicas_break_saturation_and_have_no_latency_of_a_dream():
+    """A fleet that cannot keep up would show the latencies of one that can."""
+    _, _, found = one("replicas=1", "workload.chat.trace.arrivals.requests_per_s=2000")
+    assert found.limits["saturation"].excess[0] > 0
+    assert figure(found, "utilisation_frac") == pytest.approx(1.0)
+    assert not found.is_feasible[0]
+
+
+def test_given_devices_are_cut_into_whole_replicas():
+    """Devices would be sold that no replica uses."""
+    _, _, found = one("devices=16", "tp=2")
+    assert figure(found, "replicas") == 8
+    engine = prepare(chat("devices=15", "tp=2"))
+    (*_, result) = list(sweep(engine, 1, lambda: False))
+    assert result.evaluated == 0
+    assert result.masked["replicas_do_not_divide_devices"] > 0
+
+
+def test_a_power_cap_slows_steps_and_saves_watts():
+    """A cap that costs nothing would be on every front."""
+    _, _, free = one("replicas=4")
+    _, _, capped = one("replicas=4", "power_cap_frac=0.5")
+    assert figure(capped, "tpot_s_mean") > figure(free, "tpot_s_mean")
+    assert figure(capped, "device_peak_w") < figure(free, "device_peak_w")
+
+
+def test_a_model_that_does_not_fit_is_a_result_with_bytes():
+    """GenZ and others print a latency for what cannot be loaded."""
+    _, _, found = one("workload.chat.model=llama-3.1-70b")
+    assert found.limits["memory"].excess[0] > 0
+    assert not found.is_feasible[0]
+
+
+def test_the_replay_of_a_plan_keeps_its_bounds_and_is_the_same_again():
+    """A tail that changes from run to run decides nothing."""
+    found, columns, closed = one()
+    plan = plan_of(found.engine, columns, "H100-SXM")
+    first, second = replayed(plan, 2), replayed(plan, 2)
+    assert first == second
+    assert not first.broken(found.engine.load.bounds)
+    assert first.metrics["tpot_s_mean"] == pytest.approx(figure(closed, "tpot_s_mean"), rel=0.1)
+    assert first.metrics["ttft_s_p50"] == pytest.approx(figure(closed, "ttft_s_p50"), rel=0.25)
+
+
+def test_the_smallest_fleet_keeps_bounds_and_one_less_does_not():
+    """A replica too many at every site, or one too few at the peak."""
+    found, columns, _ = one("workload.chat.slo.ttft_s_p95=0.25")
+    plan = plan_of(found.engine, columns, "H100-SXM")
+    answer = sized(plan, 2)
+    assert answer.found is not None
+    assert not replayed(plan.with_replicas(answer.working), 2).broken(found.engine.load.bounds)
+    assert answer.working >= answer.saturated
+    if answer.working > answer.saturated:
+        fewer = replayed(plan.with_replicas(answer.working - 1), 2)
+        assert fewer.broken(found.engine.load.bounds)
+
+
+def test_no_fleet_is_sized_against_a_floor():
+    """The search would go on for ever."""
+    found, columns, _ = one("workload.chat.slo.tpot_s_p95=0.001")
+    answer = sized(plan_of(found.engine, columns, "H100-SXM"), 1)
+    assert answer.replicas == 0
+    assert answer.floors[0]["limit"] == "tpot_s_p95 of an empty replica"
+    assert not answer.tries
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("limits.goodput_frac=0.9", "goodput_frac"),
+        ("pin.step_s=1.0", "step_s"),
+        ("workload.chat.slo.ttft_s_max=1.0", "slowest"),
+    ],
+)
+def test_what_is_not_computed_is_refused(setting, words):
+    """A limit that nothing applies would be taken for kept."""
+    with pytest.raises(BadStudy, match=words):
+        prepare(chat(setting))
+
+
+def test_an_engine_that_nobody_timed_is_refused_with_the_known_ones():
+    """A misspelt engine would be any engine."""
+    with pytest.raises(UnknownName, match="vllm"):
+        prepare(chat("workload.chat.engine=vlm"))
+
+
+def test_a_closed_loop_has_no_rate_to_size_on():
+    """Users who wait for answers come as fast as they are served."""
+    with pytest.raises(BadStudy, match="closed loop"):
+        prepare(chat('workload.chat.trace.arrivals={process="closed_loop",concurrency=8}',
+                     "workload.chat.trace.requests=100"))  # fmt: skip
+
+
+def test_an_error_of_speed_widens_all_that_grows_with_the_fleet():
+    """A fleet half as fast as predicted is twice as dear."""
+    speed = serve_band_of("capacity_requests_per_s", "dense")
+    fleet = serve_band_of("replicas", "dense")
+    assert fleet == pytest.approx((1.0 / speed[1], 1.0 / speed[0]))
+    for name in ("usd", "facility_mwh", "j_per_token"):
+        low, high = serve_band_of(name, "dense")
+        assert low <= fleet[0]
+        assert high >= fleet[1]
+
+
+def test_a_service_rests_on_its_engine_and_not_on_checkpoints():
+    """A reader would look for what a figure rests on in the wrong table."""
+    document = commands.evaluate_study(chat(*ONE))
+    facts = document["facts_used"]
+    assert any(name.startswith("H100-SXM.engines.vllm.") for name in facts)
+    assert not any("checkpoint_s" in name for name in facts)
