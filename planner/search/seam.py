@@ -16,8 +16,9 @@ import numpy as np
 
 from planner.costed_front import SiteScores, site_scores
 from planner.engine import Engine
-from planner.evaluate import Evaluated, evaluate
+from planner.evaluate import Evaluated
 from planner.pareto import merge, nondominated, nondominated_by
+from planner.physics import PHYSICS
 from planner.price_desk import desk_of
 from planner.search.sweep import (
     BillResult,
@@ -155,7 +156,8 @@ class Explored:
         """Physics and prices of plans on one chip; the feasible ones wait for the front."""
         engine = self.engine
         columns = values_of(engine.space, codes)
-        found = evaluate(engine, columns, str(engine.space.levels["accelerator"][chip]))
+        name = str(engine.space.levels["accelerator"][chip])
+        found = PHYSICS[engine.study.kind].evaluate(engine, columns, name)
         table = named_rows(engine, keys, columns, found, np.arange(len(keys)))
         priced = site_scores(self.desk, table)
         excess = priced.excess + violation(found)[:, None]

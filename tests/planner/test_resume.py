@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,13 +98,15 @@ def test_no_plan_is_evaluated_twice(driver, tmp_path, monkeypatch):
 
     seen = []
 
-    def watched(asked, columns, accelerator, evaluate=sweep.evaluate):
+    train = sweep.PHYSICS["train"]
+
+    def watched(asked, columns, accelerator, evaluate=train.evaluate):
         rows = zip(*(np.asarray(columns[name]).tolist() for name in sorted(columns)), strict=True)
         seen.extend((accelerator, row) for row in rows)
         return evaluate(asked, columns, accelerator)
 
-    monkeypatch.setattr(sweep, "evaluate", watched)
-    monkeypatch.setattr(seam, "evaluate", watched)
+    for room in (sweep, seam):
+        monkeypatch.setattr(room, "PHYSICS", {"train": replace(train, evaluate=watched)})
     first = run_of(driver, tmp_path / "x.duckdb", budget=Budget(500))
     last = run_of(driver, tmp_path / "x.duckdb", is_resumed=True)
     assert first.state == "stopped"
