@@ -25,6 +25,14 @@ from planner import archive_schema as schema
 from planner.archive_columns import Array, Columns, columns_of, table_of
 from planner.archive_diff import Difference, Side, difference, with_axes
 from planner.archive_door import connect, transaction
+from planner.archive_progress import (
+    PROGRESS,
+    Batch,
+    beaten_rows,
+    read_scores,
+    score_rows,
+    take_over,
+)
 from planner.archive_runs import (
     SUMMARISED,
     Event,
@@ -79,15 +87,39 @@ class Archive:
 
     # Writing: `run` is the id that begin_run gave.
 
-    def begin_run(self, start: RunStart) -> str:
-        """Write down all that goes into a run; returns its id, e.g. "r0007-3fa9c1"."""
+    def begin_run(self, start: RunStart, continues: str = "") -> str:
+        """Write down all that goes into a run; returns its id, e.g. "r0007-3fa9c1".
+
+        A run that continues another starts with all that this one had kept.
+        """
         with self._visit(read_only=False) as connection, transaction(connection):
             found = connection.execute("SELECT coalesce(max(serial), 0) + 1 FROM runs").fetchall()
             serial = int(found[0][0])
             run = f"r{serial:04d}-{start.mark}"
             _add(connection, "runs", [_run_row(run, serial, start)])
-            _tell(connection, run, "started", {})
+            _tell(connection, run, "started", {"continues": continues} if continues else {})
+            if continues:
+                take_over(connection, continues, run)
         return run
+
+    def append_batch(self, run: str, batch: Batch) -> None:
+        """Keep what a run did since its last batch: all of it or nothing."""
+        rows, types = table_of(run, batch.physical) if batch.physical else (None, {})
+        with self._visit(read_only=False) as connection:
+            self._widen(connection, "physical", types)
+            with transaction(connection):
+                if rows is not None:
+                    _add_wide(connection, run, "physical", rows, types)
+                if batch.beaten:
+                    _insert(connection, "superseded", beaten_rows(run, batch.beaten))
+                if len(batch.keys):
+                    _insert(connection, "evaluations", score_rows(run, batch))
+                _tell(connection, run, PROGRESS, batch.done)
+
+    def evaluations(self, run: str) -> tuple[Array, Array]:
+        """Design keys (n,) and scores (n, k) of what a search of this run evaluated."""
+        with self._visit(read_only=True) as connection:
+            return read_scores(connection, run)
 
     def append_physical(self, run: str, columns: Columns) -> None:
         """Add plans of the physical front: plan, design key, bill, axes, raw metrics, ledgers.
@@ -109,10 +141,8 @@ class Archive:
 
     def supersede_physical(self, run: str, plans: Sequence[str]) -> None:
         """Take plans off the physical front that a later batch has beaten; their rows stay."""
-        words = pa.array([str(plan) for plan in plans], pa.string())
-        batch = pa.table({"run": pa.array([run] * len(plans), pa.string()), "plan": words})
         with self._visit(read_only=False) as connection, transaction(connection):
-            _insert(connection, "superseded", batch)
+            _insert(connection, "superseded", beaten_rows(run, plans))
 
     def append_facts(self, run: str, facts: Mapping[str, Any]) -> None:
         """Keep every fact a run used, by name, with its source."""
@@ -237,14 +267,7 @@ class Archive:
         with self._visit(read_only=False) as connection:
             self._widen(connection, place, types)
             with transaction(connection):
-                known = _types_of(connection, place, run)
-                new = [name for name in types if name not in known]
-                rows = [
-                    {"run": run, "place": place, "position": i, "name": name, "type": types[name]}
-                    for i, name in enumerate(new, start=len(known))
-                ]
-                _add(connection, "run_columns", rows)
-                _insert(connection, place, batch)
+                _add_wide(connection, run, place, batch, types)
                 _tell(connection, run, "batch", {"place": place, "rows": batch.num_rows})
 
     def _widen(
@@ -313,6 +336,24 @@ def _add(
             f"INSERT INTO {place} ({', '.join(rows[0])}) VALUES {', '.join([marks] * len(rows))}"
         )
         connection.execute(query, [value for row in rows for value in row.values()])
+
+
+def _add_wide(
+    connection: duckdb.DuckDBPyConnection,
+    run: str,
+    place: str,
+    batch: pa.Table,
+    types: Mapping[str, str],
+) -> None:
+    """Rows of a wide table, and which columns the run has there."""
+    known = _types_of(connection, place, run)
+    new = [name for name in types if name not in known]
+    rows = [
+        {"run": run, "place": place, "position": i, "name": name, "type": types[name]}
+        for i, name in enumerate(new, start=len(known))
+    ]
+    _add(connection, "run_columns", rows)
+    _insert(connection, place, batch)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, place: str, batch: pa.Table) -> None:

@@ -53,6 +53,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE TABLE superseded (run VARCHAR, plan VARCHAR)",
         *(f"CREATE TABLE {place} (run VARCHAR, plan VARCHAR, status VARCHAR)" for place in WIDE),
     ),
+    ("CREATE TABLE evaluations (run VARCHAR, key BIGINT, scores DOUBLE[])",),
 )
 """Statements that lead from version i to version i + 1, in order; old entries never change."""
 

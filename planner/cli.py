@@ -84,20 +84,36 @@ def run(
         int | None,
         typer.Option(min=1, help="processes; by default one per core, or one for a small space"),
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, sweep (exact), evolve or sample; replaces search.driver",
+            metavar="DRIVER",
+        ),
+    ] = None,
     replays: Annotated[
         int | None,
         typer.Option("--replay", min=0, help="plans of a serving front to replay; 0 for none"),
     ] = None,
     engine: Annotated[str, typer.Option(help='"local"')] = "local",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on with the newest run of it that did not finish")
+    ] = False,
     settings: Settings = None,
     as_json: Json = False,
 ) -> int:
-    """Sweep a study, keep its front in the database, print it."""
+    """Search a study, keep its front in the database, print it."""
     from planner import commands, tables_text
 
     _only_local(engine)
-    given = [*(settings or []), *([f"study.seed={seed}"] if seed is not None else [])]
-    document = commands.run(study, db, given, budget, workers, replays, is_quiet=as_json)
+    given = [
+        *(settings or []),
+        *([f"study.seed={seed}"] if seed is not None else []),
+        *([f"search.driver={search}"] if search is not None else []),
+    ]
+    document = commands.run(
+        study, db, given, budget, workers, replays, is_resumed=resume, is_quiet=as_json
+    )
     shown(document, as_json, tables_text.run_text)
     return 0 if document["front"] else NOTHING_FEASIBLE
 

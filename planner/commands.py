@@ -24,6 +24,7 @@ from planner.hardware_explain import hardware_evaluated
 from planner.kinds import KINDS, kind_of, prepare
 from planner.recost import recost as recosted
 from planner.refine import SEEDS, replayed
+from planner.search.choice import Budget
 from planner.single import Single, single
 from planner.stored_plan import explained_document, plan_against, stored_plan
 from planner.study import Study, read_study, study_document, tables_named_in
@@ -39,17 +40,20 @@ def run(
     workers: int | None = None,
     replays: int | None = None,
     *,
+    is_resumed: bool = False,
     is_quiet: bool = False,
 ) -> dict[str, Any]:
-    """Sweep a study into the database; the document of `run --json`."""
+    """Search a study into the database; the document of `run --json`."""
     from planner.progress import shown_progress
     from planner.run import REPLAYS, run_study
 
-    limit = _budget(budget)
+    spend = _budget(budget)
     engine = prepare(_study(path, settings))
     with shown_progress(is_quiet) as progress:
         most = REPLAYS if replays is None else replays
-        done = run_study(engine, Archive(db), workers, progress, limit, most)
+        done = run_study(
+            engine, Archive(db), workers, progress, spend, most, is_resumed=is_resumed
+        )
     return show(db, done.run)
 
 
@@ -246,15 +250,15 @@ def _catalog_of(path: str) -> Catalog:
     return catalogue.load(tables if tables and tables.is_dir() else None)
 
 
-def _budget(text: str | None) -> Any:
+def _budget(text: str | None) -> Budget:
     """A limit on candidates ("100000") or on seconds ("60s")."""
     if text is None:
-        return None
+        return Budget()
     match = re.fullmatch(r"(\d+)(s?)", text)
     if not match:
         raise BadStudy(f"--budget {text}: wanted candidates or seconds, e.g. 1000000 or 60s")
     amount, is_time = int(match[1]), bool(match[2])
-    return lambda evaluated, seconds: (seconds if is_time else evaluated) >= amount
+    return Budget(seconds=amount) if is_time else Budget(evaluations=amount)
 
 
 def _counts(record: RunRecord) -> dict[str, Any]:

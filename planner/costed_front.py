@@ -15,11 +15,19 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from planner.bands import given_by, regime_of, with_bands
-from planner.costing import Costed, cost_at, judged, limits_on, objectives_of, worst_excess
+from planner.costing import (
+    Costed,
+    cost_at,
+    is_costed,
+    judged,
+    limits_on,
+    objectives_of,
+    worst_excess,
+)
 from planner.metrics import find_metric
 from planner.nearest import NEAREST_ROWS
 from planner.pareto import nondominated
-from planner.price_desk import Desk, bought_by, desk_of, price_at_site
+from planner.price_desk import Bought, Desk, bought_by, desk_of, price_at_site
 from planner.quoted import names_in
 from planner.study import Study
 from simkernel.columns import Codes, Floats
@@ -78,6 +86,45 @@ def cost_front(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Cost
     return replace(whole.take(at, is_front, dict(found.rejected)), chips=desk.chips)
 
 
+@dataclass(frozen=True)
+class SiteScores:
+    """What a search compares of some plans: every plan at every site.
+
+    Parameters
+    ----------
+    points : (n, sites, k) objectives, to be minimised; infinite where one is not known
+    excess : (n, sites) of the limit of costing that is exceeded most, 0 where none is, infinite
+        where the plan has no price
+    """
+
+    points: Floats
+    excess: Floats
+
+
+def site_scores(desk: Desk, plans: Mapping[str, Any]) -> SiteScores:
+    """Objectives of plans at every site, as `cost_front` compares them.
+
+    Parameters
+    ----------
+    plans : as for `cost_plans`, chips of the desk; (n,)
+    """
+    study, sites = desk.study, len(desk.terms)
+    block = {name: np.asarray(plans[name]) for name in _used(study, plans)}
+    count, compared = len(block["devices"]), study.objectives
+    width = len(compared.minimise) + len(compared.maximise)
+    points, excess = np.full((count, sites, width), np.inf), np.full((count, sites), np.inf)
+    bought = bought_by(desk, block)
+    for site in range(sites):
+        columns = _columns_at(desk, block, bought, site)
+        limits = {n: limit for n, limit in limits_on(study, columns).items() if is_costed(n)}
+        found = objectives_of(study, columns)
+        is_known = np.all(np.isfinite(found), axis=1, keepdims=True)
+        points[bought.plans, site] = np.where(is_known, found, np.inf)
+        over = worst_excess(limits, len(bought.plans))
+        excess[bought.plans, site] = np.where(is_known[:, 0], over, np.inf)
+    return SiteScores(points, excess)
+
+
 def _used(study: Study, plans: Mapping[str, Any]) -> list[str]:
     """Columns of the plans that prices, limits or objectives are made of."""
     owners = [find_metric(name).name for name in _compared(study)]
@@ -94,18 +141,25 @@ def _compared(study: Study) -> tuple[str, ...]:
 
 def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) -> None:
     """Price a block of plans at one site after the other; its best rows meet the front."""
-    study, sites = desk.study, len(desk.terms)
+    sites = len(desk.terms)
     bought = bought_by(desk, block)
-    owners = {find_metric(name).name for name in _compared(study)} | BESIDE
-    own = {name: column[bought.plans] for name, column in block.items() if name in owners}
     found.rejected["missing_fact"] += (len(block["devices"]) - len(bought.plans)) * sites
     for site in range(sites):
-        priced = price_at_site(desk, block, bought, site)
-        columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
         rows = (first + bought.plans) * sites + site
-        is_priced = desk.is_priced[bought.chips]
-        columns = with_bands(study.kind, columns, given_by(study.pin), is_priced, regime_of(study))
-        _add_rows(study, found, rows, columns)
+        _add_rows(desk.study, found, rows, _columns_at(desk, block, bought, site))
+
+
+def _columns_at(
+    desk: Desk, block: Mapping[str, Any], bought: Bought, site: int
+) -> Mapping[str, Any]:
+    """What limits and objectives are made of, of the plans that can be had, at one site."""
+    study = desk.study
+    owners = {find_metric(name).name for name in _compared(study)} | BESIDE
+    own = {name: column[bought.plans] for name, column in block.items() if name in owners}
+    priced = price_at_site(desk, block, bought, site)
+    columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
+    is_priced = desk.is_priced[bought.chips]
+    return with_bands(study.kind, columns, given_by(study.pin), is_priced, regime_of(study))
 
 
 def _add_rows(study: Study, found: _Found, rows: Codes, columns: Mapping[str, Any]) -> None:

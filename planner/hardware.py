@@ -7,7 +7,7 @@ with them the count where it is left open, so that a price can change without an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -99,18 +99,23 @@ def prepare(study: Study, catalog: Catalog | None = None) -> HardwareEngine:
 
 
 def sweep(
-    engine: HardwareEngine, workers: int, is_stopped: Callable[[], bool]
+    engine: HardwareEngine,
+    workers: int,
+    is_stopped: Callable[[], bool],
+    done: Container[int] = frozenset(),
 ) -> Iterator[BillResult]:
     """Options of each chip that no limit forbids whatever it costs, one chip after another.
 
-    `workers` is not asked: a million options take seconds in one process.
+    `workers` is not asked: a million options take seconds in one process. Chips in `done` are left
+    out.
     """
     keys = np.arange(engine.space.enumerated)
     per_chip = engine.space.enumerated // len(engine.space.chips)
     for index in range(len(engine.space.chips)):
         if is_stopped():
             return
-        yield _swept(engine, index, keys[index * per_chip : (index + 1) * per_chip])
+        if index not in done:
+            yield _swept(engine, index, keys[index * per_chip : (index + 1) * per_chip])
 
 
 def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:

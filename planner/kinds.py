@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +20,7 @@ from planner.study import Study
 from simkernel.errors import BadStudy
 
 Costs = Callable[[Study, Catalog, Mapping[str, Any]], Costed]
-Sweep = Callable[[Any, int, Callable[[], bool]], Iterator[BillResult]]
+Sweep = Callable[[Any, int, Callable[[], bool], Container[int]], Iterator[BillResult]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Kind:
     Parameters
     ----------
     prepare : the engine of a study: `study`, `catalog`, `space`, `missing`
-    sweep : results of its bills, given engine, workers and what asks to stop
+    sweep : results of its bills, given engine, workers, what asks to stop, and bills done already
     cost : a physical front at the sites of a study, as far as the answer needs it
     price : some plans at the sites of a study, on the front or not
     notes : what a reader of the front has to know, by name
@@ -38,6 +38,7 @@ class Kind:
     keeps_options : every costed row is an answer, not only the front; a sweep keeps all that
         limits allow, whatever is compared
     is_limited : the sweep of a study applies its physical limits, not costing
+    is_searchable : its plans can be looked for by a driver, where a sweep would be too long
     refine : plans of a front replayed: (engine, front, plans at most, seeds) to columns; None
         where there is nothing to replay
     """
@@ -50,6 +51,7 @@ class Kind:
     notes: Callable[[Study, Catalog], dict[str, str]]
     keeps_options: bool
     is_limited: Callable[[Study], bool]
+    is_searchable: bool = False
     refine: Callable[[Any, Mapping[str, Any], int, int], dict[str, Any]] | None = None
 
 
@@ -64,6 +66,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             notes=train.training_notes,
             keeps_options=False,
             is_limited=lambda study: True,
+            is_searchable=True,
         ),
         "serve": Kind(
             prepare=serve.prepare,
@@ -101,9 +104,14 @@ def prepare(study: Study) -> Any:
     return kind_of(study).prepare(study)
 
 
-def sweep(engine: Any, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
-    """Results of all bills of a prepared study, in the order they are done."""
-    return kind_of(engine.study).sweep(engine, workers, is_stopped)
+def sweep(
+    engine: Any,
+    workers: int,
+    is_stopped: Callable[[], bool],
+    done: Container[int] = frozenset(),
+) -> Iterator[BillResult]:
+    """Results of all bills of a prepared study but those done, in the order they are done."""
+    return kind_of(engine.study).sweep(engine, workers, is_stopped, done)
 
 
 def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:

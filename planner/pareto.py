@@ -88,6 +88,23 @@ def nondominated_by(groups: npt.ArrayLike, points: npt.ArrayLike) -> Masks:
     return stays
 
 
+def hypervolume(points: npt.ArrayLike, reference: float) -> float:
+    """Volume that points dominate, up to the same reference in every objective.
+
+    Parameters
+    ----------
+    points : (n, k) objectives to minimise, in sizes of their own; those beyond the reference in
+        any objective do not count, nor do copies
+    reference : a number of any kind: whole numbers are taken as they are meant (optuna#2421)
+    """
+    rows = _finite(points) if np.size(points) else np.zeros((0, 1))
+    rows = rows[np.all(rows < reference, axis=1)]
+    if not len(rows):
+        return 0.0
+    best = rows[nondominated(rows)]
+    return float(moocore.hypervolume(best, ref=np.full(rows.shape[1], float(reference))))
+
+
 def rounded_hash(rows: npt.ArrayLike) -> str:
     """A name for a set of rows: the same for any order, other for any other front.
 

@@ -92,7 +92,7 @@ def recost(archive: Archive, run: str, settings: Sequence[str] = ()) -> Finished
     state = next(e.name for e in reversed(done.root.events) if e.name in SUMMARISED)
     run_id = archive.begin_run(run_start(done.study, done.catalog, done.parent.run))
     new = Finished(run_id, state, summary, front)
-    store_answer(archive, done.study, done.catalog, done.costed, new, [])
+    store_answer(archive, done.study, done.catalog, done.costed, new)
     return new
 
 
@@ -265,7 +265,9 @@ def _is_of_costing(name: str, study: Study) -> bool:
 
 
 def _notes(done: Repriced) -> dict[str, str]:
-    kept = {k: v for k, v in done.swept.notes.items() if k.startswith("missing_fact")}
+    kept = {
+        k: v for k, v in done.swept.notes.items() if k.startswith("missing_fact") or k == "search"
+    }
     now = "physics is of the tables then, money and carbon are of the tables now"
     return {
         **kept,

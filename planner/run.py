@@ -11,7 +11,6 @@ import os
 import platform
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.archive import Archive
 from planner.archive_runs import RunStart, RunSummary
+from planner.archive_schema import now
 from planner.costing import NULL_REASONS, Costed, front_columns, front_hash
 from planner.costing_notes import costing_notes
 from planner.costing_terms import terms_of
@@ -30,8 +30,12 @@ from planner.engine import Engine
 from planner.facts_used import facts_hash, facts_used
 from planner.kinds import cost, kind_of, sweep
 from planner.nearest import least_over, nearest_costed
+from planner.resume import TakenUp, batch_of, explored_before, taken_up, unfinished
+from planner.search.choice import Budget, Choice, chosen
+from planner.search.seam import Explored
 from planner.search.sweep import BillResult
 from planner.study import Study, study_document
+from planner.total import Total, joined
 
 FLUSH_S = 5.0
 """Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
@@ -49,31 +53,6 @@ MOST_OPTIONS = 1000  # our choice: rows a person may want to see beside the fron
 
 Progress = Callable[[int, int, int, int], None]
 """Called with bills done, bills in all, candidates evaluated, plans on the physical front."""
-
-
-@dataclass
-class Total:
-    """What the bills of a run add up to."""
-
-    evaluated: int = 0
-    masked: Counter[str] = field(default_factory=Counter)
-    rejected: Counter[str] = field(default_factory=Counter)
-    cpu_s: float = 0.0
-    fronts: list[dict[str, Any]] = field(default_factory=list)
-    nearest: list[dict[str, Any]] = field(default_factory=list)
-    bills: int = 0
-
-    def add(self, result: BillResult) -> None:
-        """One more bill."""
-        self.bills += 1
-        self.evaluated += result.evaluated
-        self.masked.update(result.masked)
-        self.rejected.update(result.rejected)
-        self.cpu_s += result.seconds
-        if result.front:
-            self.fronts.append(result.front)
-        elif result.nearest:
-            self.nearest.append(result.nearest)
 
 
 @dataclass(frozen=True)
@@ -94,78 +73,145 @@ def run_study(
     archive: Archive,
     workers: int | None = None,
     progress: Progress | None = None,
-    limit: Callable[[int, float], bool] | None = None,
+    budget: Budget | None = None,
     replays: int = REPLAYS,
+    *,
+    is_resumed: bool = False,
 ) -> Finished:
-    """Sweep a study and store everything in the archive.
+    """Search a study and store everything in the archive.
 
     Parameters
     ----------
     workers : processes; None for as many as pay
     progress : told after every bill
-    limit : asked with candidates evaluated and seconds gone; True ends the sweep (a budget)
+    budget : ends the search when it is spent
     replays : plans of the front that are replayed, where the kind of study has requests
+    is_resumed : go on with the newest run of the same inputs that did not finish, if there is one
 
     Raises
     ------
     BadFile : the archive cannot be written
     MissingFact : a site lacks a term of costing
+    PlanError : the run to go on with still runs
 
-    Both are found before the sweep begins.
+    All are found before the search begins.
     """
     terms_of(engine.study.costing, engine.catalog)
-    run = archive.begin_run(run_start(engine.study, engine.catalog))
+    start = run_start(engine.study, engine.catalog)
+    earlier = unfinished(archive, start, now()) if is_resumed else ""
+    run = archive.begin_run(start, earlier)
     try:
         with _interruptible() as stop:
-            chosen = workers or workers_for(engine.space.enumerated)
-            return _run(engine, archive, run, chosen, progress, limit, stop, replays)
+            some = workers or workers_for(engine.space.enumerated)
+            work = _work(engine, archive, run, earlier, budget or Budget())
+            return _run(work, some, progress, stop, replays)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
         raise
 
 
+@dataclass
+class _Work:
+    """A run on its way: what it found, and what of it is not in the archive yet.
+
+    Parameters
+    ----------
+    choice : the driver
+    explored : the memory of a search; None for a sweep
+    total : all results so far; those of the run it goes on with included
+    done : indices of bills to leave out
+    unsaved : results since the last batch
+    notes : for the summary
+    """
+
+    engine: Engine
+    archive: Archive
+    run: str
+    budget: Budget
+    choice: Choice
+    explored: Explored | None
+    total: Total
+    done: frozenset[int]
+    notes: dict[str, str]
+    unsaved: list[BillResult] = field(default_factory=list)
+    flushed: float = field(default_factory=time.perf_counter)
+
+    def add(self, result: BillResult) -> None:
+        """One more result."""
+        self.total.add(result)
+        self.unsaved.append(result)
+
+    def is_due(self, result: BillResult) -> bool:
+        """A batch is large enough, and whole."""
+        return result.is_settled and time.perf_counter() - self.flushed > FLUSH_S
+
+    def flush(self, archive: Archive) -> None:
+        """Write down what is not in the archive yet."""
+        if self.unsaved:
+            is_empty = not self.total.fronts
+            found = batch_of(self.choice.driver, self.unsaved, self.explored, is_empty)
+            archive.append_batch(self.run, found)
+            self.unsaved = []
+        self.flushed = time.perf_counter()
+
+
+def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budget) -> _Work:
+    """A run about to begin, or to go on."""
+    taken = taken_up(archive, run) if earlier else TakenUp()
+    if taken.driver:
+        choice = Choice(taken.driver, f"as run {earlier}, of which this is the rest")
+    else:
+        choice = chosen(engine, budget, kind_of(engine.study).is_searchable)
+    notes = {"search": f"{choice.driver}: {choice.reason}"}
+    if earlier:
+        notes["resumed"] = f"{taken.total.evaluated} evaluations of run {earlier} were kept"
+    explored = None
+    if choice.driver != "sweep":
+        explored = Explored(engine)
+        explored_before(archive, run, explored, taken.total.physical())
+    return _Work(engine, archive, run, budget, choice, explored, taken.total, taken.bills, notes)
+
+
 def _run(
-    engine: Engine,
-    archive: Archive,
-    run: str,
-    workers: int,
-    progress: Progress | None,
-    limit: Callable[[int, float], bool] | None,
-    stop: list[str],
-    replays: int,
+    work: _Work, workers: int, progress: Progress | None, stop: list[str], replays: int
 ) -> Finished:
-    started, total = time.perf_counter(), Total()
-    unsaved: list[dict[str, Any]] = []
-    flushed = started
-    count = len(engine.space.bill_codes)
+    started, engine, total = time.perf_counter(), work.engine, work.total
 
     def is_stopped() -> bool:
         gone = time.perf_counter() - started
-        if not stop and limit is not None and limit(total.evaluated, gone):
+        if not stop and work.budget(total.evaluated, gone):
             stop.append("budget")
         return bool(stop)
 
-    for result in sweep(engine, workers, is_stopped):
-        total.add(result)
-        if result.front:
-            unsaved.append(result.front)
+    for result in _results(work, workers, is_stopped):
+        work.add(result)
         if progress:
-            progress(total.bills, count, total.evaluated, _rows(total.fronts))
-        if time.perf_counter() - flushed > FLUSH_S:
-            unsaved = _flush(archive, run, unsaved)
-            flushed = time.perf_counter()
-            stop += [] if stop or not _is_stop_asked(archive, run) else ["stop"]
+            bills = len(engine.space.bill_codes)
+            progress(total.bills, bills, total.evaluated, total.front_rows)
+        if work.is_due(result):
+            work.flush(work.archive)
+            stop += [] if stop or not _is_stop_asked(work.archive, work.run) else ["stop"]
     sweep_s = time.perf_counter() - started
     if sweep_s > SOON_S:
-        unsaved = _flush(archive, run, unsaved)
+        work.flush(work.archive)
     costed = _cost(engine, total)
     front = front_columns(engine.study, costed) if costed else {}
-    summary = _summary(engine, total, costed, front, started, sweep_s)
-    done = Finished(run, "stopped" if stop else "finished", summary, front)
+    notes = {**work.notes, "sweep_s": f"{sweep_s:.3f}"}
+    summary = _summary(engine, total, costed, front, started, notes)
+    done = Finished(work.run, "stopped" if stop else "finished", summary, front)
     refine = kind_of(engine.study).refine
     replayed = refine(engine, front, replays, REPLAY_SEEDS) if refine and not stop else {}
-    store_answer(archive, engine.study, engine.catalog, costed, done, unsaved, replayed)
+    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush, replayed)
     return done
+
+
+def _results(work: _Work, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
+    """What the chosen driver finds."""
+    if work.explored is None:
+        return sweep(work.engine, workers, is_stopped, work.done)
+    from planner.search.drivers import searched
+
+    return searched(work.engine, work.choice.driver, is_stopped, work.explored)
 
 
 def store_answer(
@@ -174,10 +220,10 @@ def store_answer(
     catalog: Catalog,
     costed: Costed | None,
     done: Finished,
-    unsaved: list[dict[str, Any]],
+    flush: Callable[[Archive], None] = lambda held: None,
     replayed: Mapping[str, Any] | None = None,
 ) -> None:
-    """The end of a run: fronts of bills not stored yet, facts, front, options, then summary.
+    """The end of a run: what is not stored yet, facts, front, options, then summary.
 
     Plans that were replayed stand where options of other kinds stand.
     """
@@ -185,7 +231,7 @@ def store_answer(
     facts = facts_used(study, catalog, sold)
     options = options_of(costed) if costed and kind_of(study).keeps_options else {}
     with archive.writing() as held:
-        _flush(held, done.run, unsaved)
+        flush(held)
         held.append_facts(done.run, facts)
         if done.front:
             held.append_front(done.run, done.front)
@@ -239,33 +285,15 @@ def workers_for(candidates: int) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _flush(archive: Archive, run: str, fronts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Write the fronts of finished bills; returns the empty list that comes next."""
-    if fronts:
-        archive.append_physical(run, joined(fronts))
-    return []
-
-
-def joined(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """Tables of the same columns one below the other."""
-    return {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
-
-
-def _rows(tables: list[dict[str, Any]]) -> int:
-    return sum(len(table["plan"]) for table in tables)
-
-
 def _is_stop_asked(archive: Archive, run: str) -> bool:
     return any(event.name == "stop_asked" for event in archive.run(run).events)
 
 
 def _cost(engine: Engine, total: Total) -> Costed | None:
     """The physical front at every site, in the order of design keys."""
-    if not total.fronts:
+    plans = total.physical()
+    if not plans:
         return None
-    plans = joined(total.fronts)
-    order = np.argsort(plans["key"], kind="stable")
-    plans = {name: column[order] for name, column in plans.items()}
     costed = cost(engine.study, engine.catalog, plans)
     total.rejected.update(costed.rejected)
     return costed
@@ -277,7 +305,7 @@ def _summary(
     costed: Costed | None,
     front: Mapping[str, Any],
     started: float,
-    sweep_s: float,
+    notes: Mapping[str, str],
 ) -> RunSummary:
     return RunSummary(
         enumerated=engine.space.enumerated,
@@ -286,20 +314,16 @@ def _summary(
         rejected={name: n for name, n in total.rejected.items() if n},
         seconds=time.perf_counter() - started,
         evaluated_per_s_per_core=total.evaluated / max(total.cpu_s, 1e-9),
-        physical_front=_rows(total.fronts),
+        physical_front=total.front_rows,
         front=len(front["plan"]) if front else 0,
         front_hash=front_hash(engine.study, front),
         notes={
             **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
-            **_sweep_note(sweep_s),
+            **notes,
             **costing_notes(engine.study, engine.catalog, costed),
         },
         nearest={} if front else _nearest(engine.study, total, costed),
     )
-
-
-def _sweep_note(sweep_s: float) -> dict[str, str]:
-    return {"sweep_s": f"{sweep_s:.3f}"}
 
 
 def _nearest(study: Study, total: Total, costed: Costed | None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from planner.study_parts import (
     Costing,
     Header,
     Objectives,
+    Search,
     ServeWorkload,
     TrainWorkload,
     Workload,
@@ -34,7 +35,22 @@ from planner.study_parts import (
 from planner.study_serve import check_serving, traces_named, with_files
 from simkernel.errors import BadFile
 
-SECTIONS = ("study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios")
+SECTIONS = (
+    *(
+        "study",
+        "workload",
+        "axes",
+        "costing",
+        "limits",
+        "objectives",
+        "pin",
+        "scenarios",
+        "search",
+    ),
+)
+
+ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
+"""Algorithms of each driver; its own is the first."""
 
 
 def _as_given(name: str) -> str:
@@ -72,6 +88,7 @@ class Study:
     pin : derived quantity to the value it is set to; "unit_w.GB200" for a figure of one chip
     scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
         choose; every combination is costed apart and has a front of its own
+    search : how candidates are found
     text : the study as written
     folder : where relative paths of the study start
     """
@@ -87,6 +104,7 @@ class Study:
     objectives: Objectives
     pin: Mapping[str, float]
     scenarios: Mapping[str, tuple[float, ...]]
+    search: Search
     text: str
     folder: File
 
@@ -171,7 +189,12 @@ def study_document(study: Study) -> dict[str, Any]:
         "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
         "pin": dict(study.pin),
         **_scenarios_document(study),
+        **({} if study.search == Search() else {"search": _given(asdict(study.search))}),
     }
+
+
+def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value is not None}
 
 
 def _scenarios_document(study: Study) -> dict[str, Any]:
@@ -244,6 +267,7 @@ def _checked(
         objectives=_objectives(tables["objectives"], kind, faults),
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
+        search=_search(tables["search"], faults),
         text=text,
         folder=folder,
     )
@@ -405,6 +429,17 @@ def _levels(
     found = tuple(faults.looked_up(names.accelerator, str(x), path) for x in levels)
     if len(set(found)) < len(found):
         faults.add(path, given, "two names mean one chip", "wanted each chip once; remove one")
+    return found
+
+
+def _search(table: Mapping[str, Any], faults: Faults) -> Search:
+    found: Search = _part(Search, table, ("search",), faults) or Search()
+    wanted = ALGORITHMS_OF.get(found.driver)
+    if found.algorithm and wanted is not None and found.algorithm not in wanted:
+        path: Path = ("search", "algorithm")
+        problem = f"{found.driver} does not have it"
+        faults.add(path, found.algorithm, problem, f"wanted {' or '.join(wanted)}" if wanted
+                   else "leave it out")  # fmt: skip
     return found
 
 

@@ -36,6 +36,7 @@ Carbon = Literal["location_average", "location_marginal", "market"]
 Embodied = Literal["pcf", "act", "boavizta"]
 Money = Literal["nominal", "real"]
 Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
+SearchDriver = Literal["auto", "sweep", "evolve", "sample"]
 RentPlan = Literal["reserved", "on_demand", "spot"]
 
 
@@ -269,6 +270,29 @@ class Objectives:
     maximise: Annotated[
         tuple[Text, ...], Field(description='a list of metrics, e.g. ["tokens_per_s"]')
     ] = ()
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Search:
+    """The table [search]: how candidates are found; a study need not say.
+
+    `driver` "auto" goes by the size of the space and what an evaluation costs; `algorithm` None is
+    the driver's own. `journal` is a file that optuna-dashboard can open, for "sample".
+    """
+
+    driver: Annotated[SearchDriver, Field(description='"auto", "sweep", "evolve" or "sample"')] = (
+        "auto"
+    )
+    algorithm: Annotated[
+        Literal["age_moea", "nsga2", "nsga3"] | None,
+        Field(description='"nsga2" or "age_moea" to evolve, "nsga2" or "nsga3" to sample'),
+    ] = None
+    population: Annotated[
+        int, Field(strict=True, ge=4, le=10_000, description="plans in a round, from 4 to 10000")
+    ] = 50
+    journal: Annotated[
+        str, Field(strict=True, description="a file for Optuna's journal, from the study's folder")
+    ] = ""
 
 
 DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(

@@ -45,7 +45,9 @@ STOPPED = (
     "STOPPED EARLY: only part of the space was seen, in the order of the study; this is not the "
     "front of the study.\n"
 )
+CUT_SHORT = "ENDED EARLY, by its budget or by a person: this is the front of what was evaluated.\n"
 SAID = (
+    "search",
     "facts",
     "traffic",
     "peak",
@@ -221,7 +223,8 @@ def _run_head(document: Mapping[str, Any]) -> str:
     counts = document["candidates"]
     if counts["evaluated"] is None:
         return f"run {document['run']} of {document['study']}: {document['state']}"
-    early = STOPPED if document["state"] == "stopped" else ""
+    is_swept = document["notes"].get("search", "sweep").startswith("sweep")
+    early = (STOPPED if is_swept else CUT_SHORT) if document["state"] == "stopped" else ""
     if "parent" in document:
         return (
             f"{early}run {document['run']} of {document['study']}: physical front "

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -82,6 +82,9 @@ class BillResult:
     front : columns of the bill's physical front: "key", axes, metrics, ledger terms
     nearest : the same for the least-violating candidates when the bill has no feasible one
     seconds : of processor time [s]
+    beaten : design keys told in a `front` before that are on it no more; a search only
+    new_keys : design keys evaluated; a search only
+    is_settled : nothing that was evaluated waits to be told of, so the run can be kept up to here
     """
 
     index: int
@@ -91,17 +94,26 @@ class BillResult:
     front: dict[str, Any] = field(default_factory=dict)
     nearest: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    beaten: tuple[int, ...] = ()
+    new_keys: list[int] = field(default_factory=list)
+    is_settled: bool = True
 
 
-def sweep(engine: Engine, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
+def sweep(
+    engine: Engine,
+    workers: int,
+    is_stopped: Callable[[], bool],
+    done: Container[int] = frozenset(),
+) -> Iterator[BillResult]:
     """Results of all bills, in the order they are done.
 
     Parameters
     ----------
     workers : processes; 1 stays in this one
     is_stopped : asked between batches of bills; True ends the sweep early
+    done : indices of bills to leave out
     """
-    todo = batches(list(bills(engine.space)))
+    todo = batches([bill for bill in bills(engine.space) if bill.index not in done])
     if workers > 1:
         yield from _in_processes(engine, todo, workers, is_stopped)
         return
@@ -184,9 +196,9 @@ def _share_out(
     """The rows of one block go to its bill: counts, nearest candidates, front."""
     result = state.result
     result.evaluated += len(block)
-    _count_rejections(result.rejected, found)
+    count_rejections(result.rejected, found)
     if not result.front:
-        _remember_nearest(engine, result, block, rows, found)
+        remember_nearest(engine, result, block, rows, found)
     result.front, state.points = _merged(engine, result.front, state.points, block, rows, found)
 
 
@@ -234,7 +246,7 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
-def _count_rejections(rejected: Counter[str], found: Evaluated) -> None:
+def count_rejections(rejected: Counter[str], found: Evaluated) -> None:
     """Each limit's own count: a candidate that breaks two is counted under both."""
     for name, limit in found.limits.items():
         broken = int((limit.excess > 0).sum())
@@ -296,7 +308,7 @@ def _named(engine: Engine, name: str, rows: Mapping[str, Any]) -> Any:
     return column
 
 
-def _remember_nearest(
+def remember_nearest(
     engine: Engine, result: BillResult, block: Block, rows: Mapping[str, Any], found: Evaluated
 ) -> None:
     """Keep the candidates whose worst violation is smallest, until the bill has a feasible one."""
