@@ -14,7 +14,15 @@ import numpy as np
 
 from simkernel.candidates import RECOMPUTE
 from simkernel.columns import Column
-from simkernel.exchange import context_traffic, expert_traffic, tensor_backward, tensor_traffic
+from simkernel.exchange import (
+    context_traffic,
+    expert_traffic,
+    head_traffic,
+    held_kv_heads,
+    scatters_heads,
+    tensor_backward,
+    tensor_traffic,
+)
 from simkernel.models import Core, LayerKind, Model, Weight, mean_keys
 from simkernel.passes import Pass, combine, computed
 from simkernel.roofline import (
@@ -43,7 +51,7 @@ def layer_forward(share: Share, model: Model, kind: LayerKind) -> Parts:
         "tensor_parallel": tensor_traffic(share, model, kind),
     }
     for core in kind.cores:
-        work = _beside(_core_forward(share, core), context_traffic(share, core, 1.0))
+        work = _exchanged(share, core, _core_forward(share, core), 1.0)
         parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
         parts["expert_parallel"] = expert_traffic(share, model, kind)
@@ -61,7 +69,7 @@ def layer_backward(share: Share, model: Model, kind: LayerKind, forward: Parts) 
         "tensor_parallel": tensor_backward(share, model, kind),
     }
     for core in kind.cores:
-        work = _beside(_core_backward(share, core), context_traffic(share, core, 2.0))
+        work = _exchanged(share, core, _core_backward(share, core), 2.0)
         parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
         parts["expert_parallel"] = expert_traffic(share, model, kind)
@@ -169,7 +177,11 @@ def _two_products(
 
 
 def _core_shape(share: Share, core: Core) -> CoreShape:
-    """The attention core on one device; context ranks pass keys round, so all keys are met."""
+    """The attention core on one device; context ranks pass keys round, so all keys are met.
+
+    With scattered heads a device has the queries of all ranks for its part of the heads: as many
+    pairs of a query and a head, with fewer heads of keys.
+    """
     tokens = float(share.sequence_tokens)
     is_latent = core.kind == "mla"
     kv_heads = core.heads if is_latent else core.kv_heads
@@ -179,7 +191,7 @@ def _core_shape(share: Share, core: Core) -> CoreShape:
         sequence_tokens=tokens,
         key_tokens=share.sequences * tokens,
         heads=core.heads / share.tensor,
-        kv_heads=kv_heads / np.minimum(share.tensor, kv_heads),
+        kv_heads=held_kv_heads(share, kv_heads),
         key_dim=core.key_dim,
         value_dim=core.value_dim,
         bytes_per_value=WIDE_BYTES,
@@ -273,6 +285,15 @@ def _mlp_values(share: Share, model: Model, kind: LayerKind) -> tuple[Column, Co
         results = routed * (width * (each - 1) + model.hidden)
         values = values + results * share.stack.bias_passes
     return values, routed * (width * own_kernels + model.hidden) + beside, permuted
+
+
+def _exchanged(share: Share, core: Core, work: Pass, factor: float) -> Pass:
+    """A core and what context ranks exchange: a ring beside it, scattered heads around it.
+
+    The core waits for all of its heads' keys, and its output for the core.
+    """
+    both = _beside(work, context_traffic(share, core, factor))
+    return both + head_traffic(share, core) if scatters_heads(share, core) else both
 
 
 def _beside(core: Pass, traffic: Pass) -> Pass:
