@@ -292,19 +292,25 @@ def _exchanged(share: Share, core: Core, work: Pass, factor: float) -> Pass:
 
     The core waits for all of its heads' keys, and its output for the core.
     """
-    both = _beside(work, context_traffic(share, core, factor))
+    if not share.has_context_ranks:
+        return work
+    both = _beside(share, work, context_traffic(share, core, factor))
     return both + head_traffic(share, core) if scatters_heads(share, core) else both
 
 
-def _beside(core: Pass, traffic: Pass) -> Pass:
-    """Core and ring of keys run beside each other: their resources add, the longer one decides."""
-    both = core + traffic
-    return Pass(
-        **{
-            **{name: getattr(both, name) for name in Pass.__dataclass_fields__},
-            "floor_s": combine(core, traffic),
-        }
-    )
+def _beside(share: Share, core: Pass, traffic: Pass) -> Pass:
+    """A core in as many blocks as context ranks, and the keys of the next beside each block.
+
+    The first block has no block before it to hide its keys, and needs none: a rank has them. So
+    the traffic runs beside all blocks but one; what it does not hide behind lengthens the pass.
+
+    References
+    ----------
+    Liu, Zaharia, Abbeel, Ring Attention with Blockwise Transformers, arXiv 2310.01889, section 3.
+    """
+    first = 1.0 / share.placement.context.size
+    floor_s = core.floor_s * first + combine(core.times(1.0 - first), traffic)
+    return replace(core + traffic, floor_s=floor_s)
 
 
 def _recomputed(share: Share, kind: LayerKind, forward: Parts) -> Pass:

@@ -76,6 +76,11 @@ class Share:
     keeping: Keeping
 
     @cached_property
+    def has_context_ranks(self) -> bool:
+        """Some candidate splits its sequences."""
+        return bool(np.any(self.placement.context.size > 1))
+
+    @cached_property
     def has_scattered_heads(self) -> bool:
         """Some candidate scatters heads around the attention core."""
         return bool(np.any(self.head_ranks > 1))

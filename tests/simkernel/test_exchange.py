@@ -139,6 +139,22 @@ def test_scattered_heads_are_waited_for_before_and_after_the_core():
         assert part.inside_bytes == head_traffic(share, core).inside_bytes
 
 
+def test_a_ring_hides_behind_all_blocks_of_the_core_but_the_first():
+    """All of a core would hide keys that its first block has to be done without."""
+    slow = chip(scaleup_bytes_per_s=np.ones(1) * 4e9)
+    model = dense_model()
+    core, kind = model.kinds[0].core, model.kinds[0]
+    fast_share = context_share("ring")
+    slow_share = replace(fast_share, network=network(slow, np.array([8]), np.ones(1)))
+    alone = layer_forward(context_share("ring", ranks=1), model, kind)["attention"].floor_s / 8
+    hidden = layer_forward(fast_share, model, kind)["attention"].floor_s
+    assert hidden == pytest.approx(alone, rel=0.01)
+    passed = context_traffic(slow_share, core, 1.0).floor_s
+    assert passed > alone
+    shown = layer_forward(slow_share, model, kind)["attention"].floor_s
+    assert shown == pytest.approx(passed + alone / 8, rel=0.01)
+
+
 def test_scattered_heads_keep_the_output_in_both_layouts():
     """The core's gradient wants it by heads, the product after it by tokens: too little held."""
     model = dense_model()
