@@ -153,15 +153,17 @@ def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
 def context_traffic(share: Share, core: Core, factor: float) -> Pass:
     """Keys and values passed round the context group (or their gradients as well).
 
+    Latent keys and values are expanded before they go round: a rank expands its own tokens alone
+    (NVIDIA/TransformerEngine#1552; passing latents instead is a proposal there, #2064).
+
     Nothing goes round where heads are scattered instead: see `head_traffic`. The state of a scan
     is passed on either way.
     """
     if core.kind == "state":
         values: Column = core.state_values * share.sequences / share.tensor
-    elif core.kind == "mla":
-        values = share.sequences * share.sequence_tokens * float(core.latent)
     else:
-        heads = core.kv_heads / np.minimum(share.tensor, core.kv_heads)
+        kv_heads = core.heads if core.kind == "mla" else core.kv_heads
+        heads = kv_heads / np.minimum(share.tensor, kv_heads)
         values = share.sequences * share.sequence_tokens * heads
         values = values * (core.key_dim + core.value_dim)
     payload = values * WIDE_BYTES * factor

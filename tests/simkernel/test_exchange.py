@@ -124,6 +124,13 @@ def test_latent_keys_are_expanded_before_they_are_scattered():
     assert sent == pytest.approx(TOKENS / 8 * 128 * 2 * (192 + 128) * 2.0 * 7 / 8, rel=1e-12)
 
 
+def test_latent_keys_go_round_as_wide_as_they_were_expanded():
+    """A latent on the wire would have to be expanded by every rank, which no product counts."""
+    core = Core("mla", 128, 0, 192, 128, latent=576)
+    passed = context_traffic(context_share("ring", ranks=4, tensor=2), core, 1.0).inside_bytes
+    assert passed == pytest.approx(TOKENS * 64 * (192 + 128) * 2.0 * 3 / 4, rel=1e-12)
+
+
 def test_scattered_heads_are_waited_for_before_and_after_the_core():
     """A core cannot start on keys that are still on their way: nothing hides the exchange."""
     model, share = dense_model(), context_share("all_to_all")
