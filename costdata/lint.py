@@ -7,6 +7,7 @@ Faults are refused; warnings are said. Peaks and link rates are held against the
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,9 @@ USD_PER_DEVICE_HOUR = (0.05, 50.0)  # FAULTS: below or above this a rent asks to
 STALE_YEARS = 2.0  # prices of chips halve in about this time; a warning, never a fault
 DAYS_PER_YEAR = 365.25
 BOTH_DIRECTIONS = (1.9, 2.1)  # a total of both directions over one direction, rounding allowed
+
+CARD = re.compile(r"\b(?:(\d) ?x ?)?(\d{2,3})G(?:bE)?\b")
+"""Ports of a network card and the rate of one [Gb/s], as a row of chips words it."""
 
 SCALEUP = ("scaleup_gbytes_per_s_per_direction", "scaleup_peer_gbytes_per_s_per_direction")
 
@@ -178,6 +182,23 @@ def peers_over_total(tables: Tables, whole: Tables) -> Iterator[str]:
             yield f"{_where(row)}: the rate to one peer is above the rate to all; swap them"
 
 
+def cards_oversold(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A device given more than its share of the network cards of its host."""
+    for row in tables.get("accelerators", {}).values():
+        cards, devices = row.number("nics_per_host"), row.number("devices_per_host")
+        rate = row.number("scaleout_gbytes_per_s_per_direction")
+        stated = [int(n or 1) * int(each) / 8 for n, each in CARD.findall(row.text("nic"))]
+        if not (cards and devices and rate and stated):
+            continue
+        most = max(stated) * cards / devices
+        if rate / 1e9 > most * (1 + SHARE_TOLERANCE):
+            yield (
+                f"{_where(row)}: scaleout_gbytes_per_s_per_direction = {rate / 1e9:g}, but "
+                f"{cards:g} cards of {max(stated):g} GB/s for {devices:g} devices are {most:g} "
+                "each; give the share of one device"
+            )
+
+
 def hourly_prices(tables: Tables, whole: Tables) -> Iterator[str]:
     """A rent that looks monthly, or divided by 730, and is not confirmed."""
     least, most = USD_PER_DEVICE_HOUR
@@ -264,6 +285,7 @@ CHECKS: tuple[Check, ...] = (
     peak_ratios,
     two_way_rates,
     peers_over_total,
+    cards_oversold,
     hourly_prices,
     server_power,
     whole_shares,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA
 from simkernel import plugins
-from simkernel.candidates import OFFLOAD
+from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD
 from simkernel.hardware import PRECISIONS, TOPOLOGIES
 
 Level = int | float | str
@@ -148,6 +148,11 @@ def _use_axes() -> tuple[Axis, ...]:
         Axis(
             "sequence_parallel", "", TRAIN, "name", ("on",),
             "tensor ranks share out the tokens of norms and residuals too", names=("on", "off"),
+        ),
+        Axis(
+            "context_exchange", "", TRAIN, "name", ("ring",),
+            "around the attention core: keys and values go round, or heads are scattered",
+            names=CONTEXT_EXCHANGE,
         ),
         Axis(
             "zero_stage", "", TRAIN, "integer", (1,),

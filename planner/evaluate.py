@@ -19,7 +19,7 @@ from planner.metrics import find_metric, is_at_least
 from planner.purchase import Rows, bill_of, rest_watts
 from planner.study import Study
 from simkernel import plugins, reliability
-from simkernel.candidates import OFFLOAD, RECOMPUTE, TrainingPlans
+from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD, RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.hardware import PRECISIONS, TOPOLOGIES, Chips
 from simkernel.ledger import Ledger
@@ -131,6 +131,7 @@ def training_plans(engine: Engine, columns: Mapping[str, Any]) -> TrainingPlans:
     coded: dict[str, tuple[str, Callable[[str], int]]] = {
         "recompute_code": ("recompute", RECOMPUTE.index),
         "sequence_parallel": ("sequence_parallel", ("off", "on").index),
+        "context_exchange_code": ("context_exchange", CONTEXT_EXCHANGE.index),
         "offload_code": ("offload", OFFLOAD.index),
         "schedule_code": ("schedule", lambda name: plugins.code("schedules", name)),
         "precision_code": ("precision", PRECISIONS.index),

@@ -21,7 +21,8 @@ class ModelCounts:
     """What the rules need of a model and its training run.
 
     `heads` and `kv_heads` go together, one pair per kind of attention; `kv_heads` is 0 where the
-    cache is latent and every rank keeps it whole. `experts` is 0 for a dense model.
+    cache is latent and every rank keeps it whole. `experts` is 0 for a dense model. `selects_keys`
+    says that an index picks the keys a query meets.
     """
 
     layers: int
@@ -31,6 +32,7 @@ class ModelCounts:
     experts: int
     expert_widths: tuple[int, ...]
     tokens_per_sequence: int
+    selects_keys: bool = False
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ def model_counts(model: Model, work: TrainWorkload | None = None) -> ModelCounts
         experts=min((kind.experts for kind in moe), default=0),
         expert_widths=tuple(sorted({kind.mlp_width for kind in moe})),
         tokens_per_sequence=work.tokens_per_sequence if work else 0,
+        selects_keys=any(core.selected_keys > 0 for kind in kinds for core in kind.cores),
     )
 
 
@@ -153,6 +154,26 @@ def _sequence_rules() -> tuple[Rule, ...]:
             _sequence_divides,
             "tokens cannot be shared out evenly (two chunks per rank, for balance)",
         ),
+        Rule(
+            "context_parallel_does_not_divide_heads",
+            ("tensor_parallel", "context_parallel", "context_exchange"),
+            lambda c, x: ~_is_scattered(c, x) | _divides_all(_heads_over(c), x.model.heads),
+            "heads of a tensor rank cannot be scattered evenly over the context ranks",
+        ),
+        Rule(
+            "context_parallel_does_not_divide_kv_heads",
+            ("tensor_parallel", "context_parallel", "context_exchange"),
+            lambda c, x: (
+                ~_is_scattered(c, x) | _divides_or_copies(_heads_over(c), x.model.kv_heads)
+            ),
+            "key-value heads can neither be scattered nor copied evenly over the context ranks",
+        ),
+        Rule(
+            "selected_keys_need_ring",
+            ("context_parallel", "context_exchange"),
+            lambda c, x: ~(_is_scattered(c, x) & x.model.selects_keys),
+            "keys are selected for all heads of a query together; nobody describes how, scattered",
+        ),
     )
 
 
@@ -218,6 +239,12 @@ def _repeats() -> tuple[Rule, ...]:
             "the order differs only in groups of one",
         ),
         Rule(
+            "context_exchange_repeats",
+            ("context_parallel", "context_exchange"),
+            lambda c, x: (c["context_parallel"] > 1) | (c["context_exchange"] == 0),
+            "a single context rank exchanges nothing",
+        ),
+        Rule(
             "sequence_parallel_repeats",
             ("tensor_parallel", "sequence_parallel"),
             lambda c, x: (c["tensor_parallel"] > 1) | (c["sequence_parallel"] == 0),
@@ -281,6 +308,17 @@ def _sequence_divides(c: Columns, x: Context) -> Mask:
     """Sequence parallelism cuts by tensor ranks, context parallelism by two chunks a rank."""
     chunks = np.where(c["context_parallel"] > 1, 2 * c["context_parallel"], 1)
     return np.asarray(x.model.tokens_per_sequence % (chunks * c["tensor_parallel"]) == 0)
+
+
+def _is_scattered(c: Columns, x: Context) -> Any:
+    """Heads are scattered over more than one context rank."""
+    is_named = np.array([name == "all_to_all" for name in x.levels["context_exchange"]])
+    return is_named[c["context_exchange"]] & (c["context_parallel"] > 1)
+
+
+def _heads_over(c: Columns) -> Any:
+    """Ranks among which scattered heads are shared out."""
+    return c["tensor_parallel"] * c["context_parallel"]
 
 
 def _data_parallel_listed(c: Columns, x: Context) -> Mask:

@@ -15,6 +15,12 @@ from simkernel.placement import Degrees
 RECOMPUTE = ("none", "selective", "full")
 """Activation recomputation; a recompute axis stores the index."""
 
+CONTEXT_EXCHANGE = ("ring", "all_to_all")
+"""How context ranks meet in the attention core; a context_exchange axis stores the index.
+
+Keys and values go round, or heads are scattered and the sequence is gathered around the core.
+"""
+
 PLAIN_SCHEDULE = "one_forward_one_backward"
 """The schedule of a plan that names none."""
 
@@ -46,6 +52,7 @@ class TrainingPlans(Columns):
     virtual_stages: Codes
     micro_batch_sequences: Codes
     global_batch_sequences: Codes
+    context_exchange_code: Codes
     zero_stage: Codes
     shard_devices: Codes
     recompute_code: Codes
@@ -61,6 +68,12 @@ class TrainingPlans(Columns):
         """Replicas: what the other degrees leave of the devices."""
         degrees = self.tensor_parallel * self.pipeline_parallel * self.context_parallel
         return self.devices // degrees
+
+    @property
+    def head_ranks(self) -> Codes:
+        """Context ranks over which heads are scattered around the core; 1 where keys go round."""
+        is_scattered = self.context_exchange_code == CONTEXT_EXCHANGE.index("all_to_all")
+        return np.where(is_scattered, self.context_parallel, 1)
 
     @property
     def micro_batches(self) -> Codes:
@@ -160,6 +173,7 @@ def plan_of(**decisions: float) -> TrainingPlans:
         "power_cap_frac": 1.0,
         "zero_stage": 1,
         "shard_devices": 0,
+        "context_exchange_code": 0,
         "recompute_code": 0,
         "offload_code": 0,
         "schedule_code": plugins.code("schedules", PLAIN_SCHEDULE),

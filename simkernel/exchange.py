@@ -151,17 +151,64 @@ def tensor_backward(share: Share, model: Model, kind: LayerKind) -> Pass:
 
 
 def context_traffic(share: Share, core: Core, factor: float) -> Pass:
-    """Keys and values passed round the context group (or their gradients as well)."""
+    """Keys and values passed round the context group (or their gradients as well).
+
+    Latent keys and values are expanded before they go round: a rank expands its own tokens alone
+    (NVIDIA/TransformerEngine#1552; passing latents instead is a proposal there, #2064).
+
+    Nothing goes round where heads are scattered instead: see `head_traffic`. The state of a scan
+    is passed on either way.
+    """
     if core.kind == "state":
         values: Column = core.state_values * share.sequences / share.tensor
-    elif core.kind == "mla":
-        values = share.sequences * share.sequence_tokens * float(core.latent)
     else:
-        heads = core.kv_heads / np.minimum(share.tensor, core.kv_heads)
+        kv_heads = core.heads if core.kind == "mla" else core.kv_heads
+        heads = kv_heads / np.minimum(share.tensor, kv_heads)
         values = share.sequences * share.sequence_tokens * heads
         values = values * (core.key_dim + core.value_dim)
     payload = values * WIDE_BYTES * factor
-    return collective(share, "all_gather", share.placement.context, payload)
+    round_ = collective(share, "all_gather", share.placement.context, payload)
+    if not scatters_heads(share, core):
+        return round_
+    return round_.times((share.head_ranks == 1) * 1.0)
+
+
+def scatters_heads(share: Share, core: Core) -> bool:
+    """Some candidate scatters the heads of this core over its context ranks."""
+    return core.kind != "state" and share.has_scattered_heads
+
+
+def held_kv_heads(share: Share, kv_heads: int) -> Column:
+    """Key-value heads that a device works on: of its tensor rank, less where heads are scattered.
+
+    Fewer heads than ranks are copied, one to each rank.
+    """
+    held = kv_heads / np.minimum(share.tensor, kv_heads)
+    return np.maximum(held / share.head_ranks, 1.0) if share.has_scattered_heads else held
+
+
+def head_traffic(share: Share, core: Core) -> Pass:
+    """Heads scattered over the context ranks and the sequence gathered, before and after the core.
+
+    Queries, keys and values of a rank's own tokens go out before the core, its output comes back
+    after it; backward the gradients of all four go the other way, and nothing else: what was
+    exchanged is kept. A rank sends each other one as many key-value heads as that one works on.
+    Latent keys and values are expanded before they are sent.
+
+    References
+    ----------
+    Jacobs et al., DeepSpeed Ulysses, arXiv 2309.14509, section 3.2; copied key-value heads:
+    Bekman et al., Arctic Long Sequence Training, arXiv 2506.13996, section 3.2.1.
+    """
+    heads = core.heads / share.tensor
+    kv_heads = core.heads if core.kind == "mla" else core.kv_heads
+    kv_heads_sent = held_kv_heads(share, kv_heads) * share.head_ranks
+    group, own = share.placement.context, share.tokens * WIDE_BYTES * (share.head_ranks > 1)
+    dims = float(core.key_dim + core.value_dim)
+    queries = collective(share, "all_to_all", group, own * heads * core.key_dim)
+    keys = collective(share, "all_to_all", group, own * kv_heads_sent * dims)
+    output = collective(share, "all_to_all", group, own * heads * core.value_dim)
+    return (queries + keys + output).times((share.head_ranks > 1) * 1.0)
 
 
 def expert_traffic(share: Share, model: Model, kind: LayerKind) -> Pass:

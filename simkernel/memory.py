@@ -13,6 +13,7 @@ import numpy as np
 from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats, Masks
+from simkernel.exchange import held_kv_heads
 from simkernel.keeping import PLAIN, Keeping
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
@@ -218,12 +219,12 @@ def _attention_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats
         kept_wide = part * WIDE_BYTES * wide
         return own * model.hidden * narrow, own * 2.0 * model.hidden + kept_wide
     kv = core.kv_heads or core.heads
-    cut = share.tensor / np.minimum(share.tensor, kv)
-    keys = kv * (core.key_dim + core.value_dim) * cut
+    keys = held_kv_heads(share, kv) * share.head_ranks * share.tensor
+    keys = keys * (core.key_dim + core.value_dim)
     if core.kind == "mla":
         keys = core.heads * (core.key_dim + core.value_dim) + 0.0 * own
     queries = core.heads * core.key_dim
-    output = core.heads * core.value_dim * WIDE_BYTES
+    output = core.heads * core.value_dim * WIDE_BYTES * (1.0 + (share.head_ranks > 1))
     cheap, whole = own * model.hidden * narrow, own * (2.0 * model.hidden + mask)
     cheap = cheap + (0.0 if share.is_fused else _scores(share, kind))
     projected = part * (queries + keys) * WIDE_BYTES

@@ -14,7 +14,15 @@ import numpy as np
 
 from simkernel.candidates import RECOMPUTE
 from simkernel.columns import Column
-from simkernel.exchange import context_traffic, expert_traffic, tensor_backward, tensor_traffic
+from simkernel.exchange import (
+    context_traffic,
+    expert_traffic,
+    head_traffic,
+    held_kv_heads,
+    scatters_heads,
+    tensor_backward,
+    tensor_traffic,
+)
 from simkernel.models import Core, LayerKind, Model, Weight, mean_keys
 from simkernel.passes import Pass, combine, computed
 from simkernel.roofline import (
@@ -43,7 +51,7 @@ def layer_forward(share: Share, model: Model, kind: LayerKind) -> Parts:
         "tensor_parallel": tensor_traffic(share, model, kind),
     }
     for core in kind.cores:
-        work = _beside(_core_forward(share, core), context_traffic(share, core, 1.0))
+        work = _exchanged(share, core, _core_forward(share, core), 1.0)
         parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
         parts["expert_parallel"] = expert_traffic(share, model, kind)
@@ -61,7 +69,7 @@ def layer_backward(share: Share, model: Model, kind: LayerKind, forward: Parts) 
         "tensor_parallel": tensor_backward(share, model, kind),
     }
     for core in kind.cores:
-        work = _beside(_core_backward(share, core), context_traffic(share, core, 2.0))
+        work = _exchanged(share, core, _core_backward(share, core), 2.0)
         parts["attention"] = parts.get("attention", Pass()) + work
     if kind.mlp == "moe":
         parts["expert_parallel"] = expert_traffic(share, model, kind)
@@ -169,7 +177,11 @@ def _two_products(
 
 
 def _core_shape(share: Share, core: Core) -> CoreShape:
-    """The attention core on one device; context ranks pass keys round, so all keys are met."""
+    """The attention core on one device; context ranks pass keys round, so all keys are met.
+
+    With scattered heads a device has the queries of all ranks for its part of the heads: as many
+    pairs of a query and a head, with fewer heads of keys.
+    """
     tokens = float(share.sequence_tokens)
     is_latent = core.kind == "mla"
     kv_heads = core.heads if is_latent else core.kv_heads
@@ -179,7 +191,7 @@ def _core_shape(share: Share, core: Core) -> CoreShape:
         sequence_tokens=tokens,
         key_tokens=share.sequences * tokens,
         heads=core.heads / share.tensor,
-        kv_heads=kv_heads / np.minimum(share.tensor, kv_heads),
+        kv_heads=held_kv_heads(share, kv_heads),
         key_dim=core.key_dim,
         value_dim=core.value_dim,
         bytes_per_value=WIDE_BYTES,
@@ -275,15 +287,30 @@ def _mlp_values(share: Share, model: Model, kind: LayerKind) -> tuple[Column, Co
     return values, routed * (width * own_kernels + model.hidden) + beside, permuted
 
 
-def _beside(core: Pass, traffic: Pass) -> Pass:
-    """Core and ring of keys run beside each other: their resources add, the longer one decides."""
-    both = core + traffic
-    return Pass(
-        **{
-            **{name: getattr(both, name) for name in Pass.__dataclass_fields__},
-            "floor_s": combine(core, traffic),
-        }
-    )
+def _exchanged(share: Share, core: Core, work: Pass, factor: float) -> Pass:
+    """A core and what context ranks exchange: a ring beside it, scattered heads around it.
+
+    The core waits for all of its heads' keys, and its output for the core.
+    """
+    if not share.has_context_ranks:
+        return work
+    both = _beside(share, work, context_traffic(share, core, factor))
+    return both + head_traffic(share, core) if scatters_heads(share, core) else both
+
+
+def _beside(share: Share, core: Pass, traffic: Pass) -> Pass:
+    """A core in as many blocks as context ranks, and the keys of the next beside each block.
+
+    The first block has no block before it to hide its keys, and needs none: a rank has them. So
+    the traffic runs beside all blocks but one; what it does not hide behind lengthens the pass.
+
+    References
+    ----------
+    Liu, Zaharia, Abbeel, Ring Attention with Blockwise Transformers, arXiv 2310.01889, section 3.
+    """
+    first = 1.0 / share.placement.context.size
+    floor_s = core.floor_s * first + combine(core.times(1.0 - first), traffic)
+    return replace(core + traffic, floor_s=floor_s)
 
 
 def _recomputed(share: Share, kind: LayerKind, forward: Parts) -> Pass:

@@ -355,6 +355,7 @@ def _share(rig: Rig, tokens: Column, sequences: Column, sequence_tokens: Column)
         sequences=sequences,
         sequence_tokens=sequence_tokens,
         tensor=plans.tensor_parallel,
+        head_ranks=np.ones_like(plans.tensor_parallel),
         expert=plans.expert_parallel,
         expert_tensor=plans.expert_tensor_parallel,
         input_bytes=widths[plans.precision_code],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Share:
     `own_tokens`, the cut ones under sequence parallelism, else all (as in serving). `input_bytes`,
     `expert_bytes` are the widths of a quantised GEMM input. `is_one_graph`: without a pipeline, or
     between its chunks (Megatron-Bridge asks for virtual stages, training/comm_overlap.py).
-    `expert_imbalance`, `expert_skew`: as of the job.
+    `expert_imbalance`, `expert_skew`: as of the job. `head_ranks`: as of the plan.
     """
 
     tokens: Floats
@@ -53,6 +54,7 @@ class Share:
     sequences: Column
     sequence_tokens: Column
     tensor: Codes
+    head_ranks: Codes
     expert: Codes
     expert_tensor: Codes
     input_bytes: Floats
@@ -72,6 +74,16 @@ class Share:
     expert_skew: float
     stack: Stack
     keeping: Keeping
+
+    @cached_property
+    def has_context_ranks(self) -> bool:
+        """Some candidate splits its sequences."""
+        return bool(np.any(self.placement.context.size > 1))
+
+    @cached_property
+    def has_scattered_heads(self) -> bool:
+        """Some candidate scatters heads around the attention core."""
+        return bool(np.any(self.head_ranks > 1))
 
     @property
     def reduced_bytes(self) -> Floats:
@@ -130,6 +142,7 @@ def share_of(
         sequences=plans.micro_batch_sequences,
         sequence_tokens=job.tokens_per_sequence,
         tensor=plans.tensor_parallel,
+        head_ranks=plans.head_ranks,
         expert=plans.expert_parallel,
         expert_tensor=plans.expert_tensor_parallel,
         input_bytes=np.array(PRECISION_BYTES)[plans.precision_code],

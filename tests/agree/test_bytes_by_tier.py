@@ -21,6 +21,7 @@ from planner.rules import model_counts
 from planner.space import bills, blocks, columns, make_space
 from planner.study import study_from_text
 from simkernel import plugins
+from simkernel.candidates import CONTEXT_EXCHANGE
 from simkernel.exchange import distinct_domains
 from simkernel.memory import Reserve
 from simkernel.models import Core, LayerKind, Model, Weight
@@ -48,7 +49,8 @@ devices = [1, 2, 4, 8, 16, 32, 64]
 supernode_devices = [1, 4, 8, 16, 64]
 tensor_parallel = [1, 2, 4]
 pipeline_parallel = [1, 2, 4]
-context_parallel = [1, 2]
+context_parallel = [1, 2, 4]
+context_exchange = ["ring", "all_to_all"]
 sequence_parallel = ["on", "off"]
 expert_parallel = [1, 2, 4, 8, 16]
 expert_tensor_parallel = [1, 2]
@@ -249,7 +251,11 @@ def sent_by_ranks(plan, order, shape):
     heads = KV_HEADS / min(plan.tp, KV_HEADS)
     keys = plan.mbs * TOKENS * heads * 2 * (HIDDEN // HEADS) * BF16_BYTES
     # Keys and values go round forward; backward they do again, and their gradients with them.
-    meter.collective("all_gather", ranks.groups("cp"), per_layer(lambda kind: 3 * keys))
+    goes_round = plan.exchange == "ring"
+    context = ranks.groups("cp")
+    meter.collective("all_gather", context, per_layer(lambda kind: 3 * keys * goes_round))
+    scattered = (1 - goes_round) * scattered_bytes(plan)
+    meter.collective("all_to_all", context, per_layer(lambda kind: scattered))
     expert_bytes(plan, ranks, meter, per_layer, tokens / plan.tp)
     sync_bytes(plan, ranks, meter, stages, stage_of)
     lines, group_of = ranks.groups("pp"), {rank: group for group in tensor for rank in group}
@@ -261,6 +267,23 @@ def sent_by_ranks(plan, order, shape):
                 part = plan.count * wide / plan.tp * (1 - plan.sp)
                 meter.collective("all_gather", [group_of[target]], lambda group, p=part: p)
     return meter.bytes
+
+
+def scattered_bytes(plan):
+    """What a rank sends a layer where heads are scattered, its own part included, both ways.
+
+    Counted head by head: a query head and its result go to the one rank that works on it, a
+    key-value head to every rank that works on a query head of its group. The gradients of all
+    four come back the same way. Ranks of a tensor group take runs of heads, their context ranks
+    runs of those.
+    """
+    ranks, dim = plan.tp * plan.cp, HIDDEN // HEADS
+    works_on = [set(range(r * HEADS // ranks, (r + 1) * HEADS // ranks)) for r in range(ranks)]
+    tensor_rank = works_on[: plan.cp]
+    queries = sum(len(heads) for heads in tensor_rank)
+    keys = sum(len({head * KV_HEADS // HEADS for head in heads}) for heads in tensor_rank)
+    values = (2 * queries + 2 * keys) * dim
+    return 2 * values * plan.mbs * TOKENS / plan.cp * BF16_BYTES
 
 
 def expert_bytes(plan, ranks, meter, per_layer, own_tokens):
@@ -375,6 +398,7 @@ def plan_at(plans, step, i):
         used=int(step.used_per_domain[i]),
         tp=int(plans.tensor_parallel[i]),
         cp=int(plans.context_parallel[i]),
+        exchange=CONTEXT_EXCHANGE[plans.context_exchange_code[i]],
         sp=int(plans.sequence_parallel[i] or plans.tensor_parallel[i] == 1),
         dp=int(plans.data_parallel[i]),
         pp=int(plans.pipeline_parallel[i]),

@@ -1,11 +1,15 @@
 """Every collective file: its closed form against its own flows, byte by byte."""
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from costdata.catalog import load
 from simkernel import plugins
 from simkernel.placement import Group
-from simkernel.traffic import Wires
+from simkernel.traffic import Wires, network
 
 IN_RATE, OUT_RATE = 400e9, 50e9
 SHAPES = [(2, 2), (8, 8), (8, 4), (16, 4), (4, 1), (16, 8)]
@@ -82,3 +86,30 @@ def test_doubling_the_ring_never_halves_the_time(name):
             group = Group(sizes, np.ones(4, dtype=np.int64))
             elapsed = module.traffic(operation, wires(), group, 64e6).elapsed_s
             assert np.all(elapsed[1:] >= elapsed[:-1])
+
+
+def switch_reduced():
+    """All-reduces of 512 MiB on eight devices that the switch reduced: chip and seconds."""
+    truth = Path(__file__).parents[1] / "truth" / "microbench.csv"
+    with truth.open() as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == "collective"]
+    found = {
+        row["accelerator"]: float(row["value"]) / 1e3
+        for row in rows
+        if row["params"].startswith("all_reduce n=8 268435456 elements")
+    }
+    names = (("h100_sxm", "H100-SXM"), ("h200_sxm", "H200-SXM"), ("b200_sxm", "B200-SXM"))
+    return [(ours, found[theirs]) for theirs, ours in names]
+
+
+@pytest.mark.parametrize(("name", "measured_s"), switch_reduced())
+def test_reduction_in_the_switch_is_not_counted_beyond_what_was_measured(name, measured_s):
+    """Curves come from NCCL with NVLS on: a faster collective beside them would count it twice."""
+    chips = load().chips([name])
+    group, payload = Group(np.array([8]), np.array([8])), 268435456 * 2.0
+    wires = network(chips, np.array([8]), np.ones(1)).wires("all_reduce", group)
+    for option in plugins.names("collectives"):
+        module = plugins.find("collectives", option)
+        if "all_reduce" in module.OPERATIONS:
+            closed_s = module.traffic("all_reduce", wires, group, payload).elapsed_s[0]
+            assert 0.97 * measured_s < closed_s < 1.45 * measured_s, option

@@ -7,7 +7,7 @@ import pytest
 
 from costdata.catalog import load
 from costdata.facts import TABLES, schema_of
-from costdata.lint import OURS_ONLY, lint, warnings_of
+from costdata.lint import CARD, OURS_ONLY, lint, warnings_of
 from costdata.overlay import read_ours
 from simkernel.errors import BadFile
 
@@ -98,6 +98,7 @@ def test_a_value_in_another_unit_is_refused(tmp_path, table, name, change, said)
             },
             "the rate to one peer is above",
         ),
+        ("H100-SXM", {"nics_per_host": "4"}, "4 cards of 50 GB/s for 8 devices are 25 each"),
     ],
 )
 def test_a_bandwidth_of_both_directions_is_refused(tmp_path, name, change, said):
@@ -231,3 +232,19 @@ def test_one_table_can_be_checked_alone(tmp_path):
     plant(tmp_path, "servers", "HGX-H200", max_power_w="10")
     (fault,) = lint(tmp_path / "accelerators.csv")
     assert "kilowatts" in fault
+
+
+def test_every_chip_has_its_share_of_the_cards_of_its_host():
+    """Eight devices behind four cards would each send as if the card were its own."""
+    seen = 0
+    for row in read_ours()["accelerators"].values():
+        stated = CARD.findall(row.text("nic"))
+        cards = row.number("nics_per_host")
+        if stated and cards:
+            seen += 1
+            card = max(int(n or 1) * int(each) / 8 for n, each in stated)
+            share = row.number("scaleout_gbytes_per_s_per_direction") / 1e9
+            assert share * row.number("devices_per_host") <= cards * card * 1.01, row.name
+    shared = load().accelerator("L40S").facts["scaleout_bytes_per_s_per_direction"]
+    assert shared.value == 25e9
+    assert seen > 10

@@ -251,8 +251,11 @@ CHANGES = {
 }
 """A change of every axis that should show."""
 
-CHANGES_OF_DENSE = {"sequence_parallel": ("sequence_parallel=off",)}
-"""Axes with one value for models of experts."""
+CHANGES_OF_DENSE = {
+    "sequence_parallel": ("sequence_parallel=off",),
+    "context_exchange": ("context_exchange=all_to_all",),
+}
+"""Axes told by a dense model: with one value for models of experts, or without a need of them."""
 
 NAMED = {
     "schedule": (
@@ -278,7 +281,7 @@ def test_every_axis_has_a_change_that_shows_or_one_value():
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_no_axis_is_a_dead_knob(experts, study, is_dense):
     """A setting would be taken and change nothing (astra-sim#207)."""
-    file, start = (study, ()) if is_dense else (experts, BASE)
+    file, start = (study, ("cp=2",)) if is_dense else (experts, BASE)
     base = evaluated(file, *start)
     assert base["feasible"]
     dead = []

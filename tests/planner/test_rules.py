@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,7 @@ LEVELS = {
     "recompute": ("none", "full"),
     "placement": ("tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp", "cp-tp-ep-dp-pp"),
     "sequence_parallel": ("on", "off"),
+    "context_exchange": ("ring", "all_to_all"),
     "offload": ("none", "optimizer", "activations"),
     "shard_devices": (0, 8),
     "zero_stage": (0, 1, 3),
@@ -43,6 +46,7 @@ PLAIN = {
     "expert_tensor_parallel": 1,
     "data_parallel": 0,
     "sequence_parallel": 0,
+    "context_exchange": 0,
     "offload": 0,
     "shard_devices": 0,
     "schedule": 0,
@@ -113,6 +117,28 @@ def broken(model, **values):
             {"context_parallel": 8},
             {"context_parallel_does_not_divide_sequence"},
         ),
+        (GQA, {"context_exchange": 1}, {"context_exchange_repeats"}),
+        (GQA, {"context_parallel": 8, "context_exchange": 1}, set()),
+        (MOE, {"context_parallel": 8, "context_exchange": 1}, set()),
+        (GQA, {"tensor_parallel": 4, "context_parallel": 16, "context_exchange": 1}, set()),
+        (
+            GQA,
+            {"tensor_parallel": 8, "context_parallel": 16, "context_exchange": 1}
+            | {"devices": 128},
+            {"context_parallel_does_not_divide_heads"},
+        ),
+        (
+            ModelCounts(4, (24,), (8,), (48,), 0, (), 4096 * 12),
+            {"tensor_parallel": 2, "context_parallel": 6, "context_exchange": 1}
+            | {"devices": 12, "supernode_devices": 16, "zero_stage": 0},
+            {"context_parallel_does_not_divide_kv_heads"},
+        ),
+        (
+            replace(MOE, selects_keys=True),
+            {"context_parallel": 8, "context_exchange": 1},
+            {"selected_keys_need_ring"},
+        ),
+        (replace(MOE, selects_keys=True), {"context_parallel": 8}, set()),
         (GQA, {"expert_parallel": 2}, {"dense_model_has_no_experts"}),
         (MOE, {"expert_parallel": 64}, set()),
         (

@@ -46,6 +46,7 @@ def plans(draw, experts=False):
         expert_parallel=expert if stage % expert == 0 else 1,
         micro_batch_sequences=micro,
         global_batch_sequences=micro * batch * data,
+        context_exchange_code=draw(st.integers(0, 1)),
         zero_stage=draw(st.integers(0, 3)),
         recompute_code=draw(st.integers(0, 2)),
         schedule_code=SCHEDULES.index(schedule),
