@@ -15,6 +15,7 @@ from costdata import carbon, energy_bill, tco
 from costdata.hardware_bill import HardwareBill, provisioned_w
 from costdata.nulls import Nulls, bill_nulls, told
 from costdata.own_or_rent import Renting, against_rent, renting
+from costdata.supply import Supply, terms_supplied
 from costdata.terms import CARBON, CostingTerms, YearlyShares
 from costdata.use import YearKwh, contract_w, share_of_years, year_kwh
 from simkernel.columns import Codes, Column, Floats, Masks
@@ -116,6 +117,7 @@ def plan_costs(
     terms: CostingTerms,
     shares: YearlyShares,
     accounting: str = "location_average",
+    supply: Supply | None = None,
 ) -> PlanCosts:
     """Cost, carbon and water of every plan under its row of terms.
 
@@ -125,6 +127,7 @@ def plan_costs(
     terms : (m,) or one row, already through `terms.refuse_bad_terms`
     shares : `terms.yearly_shares` of the same rows; made on the sites, then taken
     accounting : one of CARBON, for the whole table
+    supply : tariff by the hour and contracts, laid over the terms; None for the terms alone
 
     Raises
     ------
@@ -142,8 +145,9 @@ def plan_costs(
     _refuse(run, prices, embodied, terms, bill, accounting)
     reserved_w = np.asarray(provisioned_w(run.it_peak_w, terms.headroom_frac))
     capex = _capex(bill, prices, terms, reserved_w)
-    intensity = _intensities(terms)[accounting]
     kwh = year_kwh(run.it_mean_w, run.it_idle_w, reserved_w, terms)
+    terms = terms if supply is None else terms_supplied(terms, kwh.total, supply)
+    intensity = _intensities(terms)[accounting]
     rented = renting(bill, prices, terms, kwh, intensity)
     year = _year(run, terms, shares, capex, reserved_w, kwh, intensity, rented)
     years = share_of_years(run.hours, terms)

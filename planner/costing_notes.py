@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from costdata.catalog import Catalog
 from costdata.quotes import chip_prices
 from planner.costing import Costed
-from planner.costing_terms import terms_of
+from planner.costing_terms import supply_given, terms_of
 from planner.kinds import kind_of
 from planner.study import Study
 from planner.study_parts import Costing
@@ -30,6 +30,8 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     costed : None where nothing was feasible
     """
     notes = {**kind_of(study).notes(study, catalog), "money": _money(study.costing, catalog)}
+    if supply := supply_note(study.costing):
+        notes["supply"] = supply
     if idle := idle_prices_note(study.costing):
         notes["idle_prices"] = idle
     if costed is None:
@@ -37,6 +39,28 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     for chip in costed.chips:
         notes[f"price {chip}"] = price_note(study.costing, catalog, chip)
     return notes | {f"NULL {name}": why for name, why in costed.reasons.items()}
+
+
+def supply_note(costing: Costing) -> str:
+    """What bills by the hour and contracts rest on; "" where there are none."""
+    supply = supply_given(costing)
+    if supply is None:
+        return ""
+    words = [
+        f"electricity is billed in US dollars of {supply.year}, for a load that is the same in "
+        "every hour"
+    ]
+    guessed = [s.name for s in costing.sources if isinstance(s.shape, str) and s.shape != "flat"]
+    if guessed:
+        words.append(
+            f"the shape of {', '.join(guessed)} is an estimate: give 24 shares of its own"
+        )
+    if costing.sources:
+        words.append(
+            "sources are matched by the hour; excess is not netted; the grid's part has "
+            "the market factor given, which should be the residual mix"
+        )
+    return "; ".join(words)
 
 
 def price_note(costing: Costing, catalog: Catalog, chip: str) -> str:

@@ -8,9 +8,11 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.quotes import TYPICAL, site_terms
+from costdata.supply import Supply
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, refuse_bad_terms
 from planner.study_parts import Costing
+from planner.study_supply import supply_of
 from simkernel.errors import BadStudy, MissingFact
 
 OWN_TERMS = (
@@ -51,6 +53,7 @@ def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingT
             f"costing.rent_plan says what a purchase is compared with, but acquire = "
             f'"{costing.acquire}" buys nothing; remove it, or write acquire = "buy"'
         )
+    supply_given(costing)
     own = {name: getattr(costing, name) for name in OWN_TERMS}
     own = {name: float(value) for name, value in own.items() if value is not None}
     for name, term in MW_TERMS.items():
@@ -71,6 +74,16 @@ def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingT
             )
         )
     return terms
+
+
+def supply_given(costing: Costing) -> Supply | None:
+    """Tariff by the hour and contracts of a study; None where it has none.
+
+    Raises
+    ------
+    MissingFact, BadStudy : as `study_supply.supply_of`
+    """
+    return supply_of(costing.bill_year, costing.time_of_use, costing.energy_tiers, costing.sources)
 
 
 def _in_money(costing: Costing, terms: CostingTerms) -> CostingTerms:

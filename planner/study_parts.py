@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from planner.study_supply import BillYear, EnergySource, EnergyTier, TimeOfUse
+
 PUBLISHED_BATCH_TOKENS = 15_360 * 4_096.0  # DeepSeek-V3 report, arXiv 2412.19437, section 4.2
 """Default of max_global_batch_tokens: the largest batch we know a published run to have held."""
 
@@ -245,6 +247,19 @@ class Costing:
         Fraction | None, Field(description="a share per year, only with real money")
     ] = None
     carbon_usd_per_t: Annotated[AtLeastZero, Field(description="a price of at least 0")] = 0.0
+    bill_year: Annotated[BillYear | None, Field(description="a calendar year, e.g. 2027")] = None
+    time_of_use: Annotated[
+        tuple[TimeOfUse, ...],
+        Field(description="tables of hours and prices, [{ from_hour = 14, usd_per_kwh = 0.2 }]"),
+    ] = ()
+    energy_tiers: Annotated[
+        tuple[EnergyTier, ...],
+        Field(description="tables of monthly kWh and prices, the last without an end"),
+    ] = ()
+    sources: Annotated[
+        tuple[EnergySource, ...],
+        Field(description="tables of contracts or own plant with name, mw, usd_per_kwh, shape"),
+    ] = ()
     price_usd: Annotated[
         Mapping[str, Amount],
         Field(description='accelerators and prices, { "H100-SXM" = 25000 }'),

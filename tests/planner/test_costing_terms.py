@@ -289,3 +289,81 @@ def test_what_is_not_known_is_null_on_the_front_and_never_nought(priced, dense):
             values = np.asarray(front[name], float)
             assert np.isnan(values).any()
             assert not (values == 0).any()
+
+
+FLAT = 'costing.sources=[{ name = "solar park", mw = MW, usd_per_kwh = 0.04, shape = "flat" }]'
+
+
+class TestSupply:
+    """Electricity by the hour, in tiers and under contract, from [costing] to the bill."""
+
+    def test_a_price_for_half_the_hours_is_half_a_price(self, priced):
+        """Hours of a tariff would be read and not billed."""
+        base = ("costing.usd_per_kwh=0.06", "costing.bill_year=2027")
+        hours = "costing.time_of_use=[{ from_hour = 0, to_hour = 12, usd_per_kwh = 0.10 }]"
+        flat, split = priced("costing.usd_per_kwh=0.08"), priced(*base, hours)
+        np.testing.assert_allclose(year(split, "energy"), year(flat, "energy"), rtol=1e-12)
+
+    def test_a_contract_below_the_load_mixes_its_price_in(self, priced):
+        """Flat 10 kW at 4 cents, the rest at 8, whatever the leap year."""
+        plain = priced("costing.usd_per_kwh=0.08")
+        own = priced(
+            "costing.usd_per_kwh=0.08", "costing.bill_year=2028", FLAT.replace("MW", "0.01")
+        )
+        saved = year(plain, "energy") - year(own, "energy")
+        np.testing.assert_allclose(saved, 10 * 8760 * (0.08 - 0.04), rtol=1e-6)
+
+    def test_matching_leaves_the_residual_mix_for_the_rest(self, priced):
+        """A contract of 10 kW would clean the whole site, or nothing."""
+        base = ("costing.bill_year=2027", "costing.market_kgco2e_per_kwh=0.4")
+        market = "costing.carbon=market"
+        plain = priced("costing.market_kgco2e_per_kwh=0.4", market).columns
+        own = priced(*base, market, FLAT.replace("MW", "0.01")).columns
+        load_kwh = plain["facility_mwh"] * 1000
+        hours = load_kwh / plain["facility_mean_w"] * 1000
+        cleaned = plain["operational_kgco2e"] - own["operational_kgco2e"]
+        np.testing.assert_allclose(cleaned, 10 * hours * 0.4, rtol=1e-6)
+        np.testing.assert_array_equal(own["location_average_kgco2e"],
+                                      plain["location_average_kgco2e"])  # fmt: skip
+
+    def test_tiers_bill_the_month_of_the_plan(self, priced):
+        """Each plan would pay the price of another one's use."""
+        tiers = (
+            "costing.energy_tiers=[{ up_to_kwh_per_month = 1000.0, usd_per_kwh = 1.0 }, "
+            "{ usd_per_kwh = 0.0 }]"
+        )
+        costed = priced(tiers, "costing.bill_year=2027")
+        np.testing.assert_allclose(year(costed, "energy"), 12 * 1000.0, rtol=1e-9)
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            (("costing.bill_year=2027",), "changes nothing"),
+            (("costing.time_of_use=[{ from_hour = 5, to_hour = 5, usd_per_kwh = 0.1 }]",
+              "costing.bill_year=2027"), "no hours"),
+            (("costing.energy_tiers=[{ up_to_kwh_per_month = 5.0, usd_per_kwh = 0.1 }]",
+              "costing.bill_year=2027"), "has to rise"),
+            (('costing.sources=[{ name = "a", mw = 1.0, usd_per_kwh = 0.1, shape = [0.5] }]',
+              "costing.bill_year=2027"), "1 shares"),
+        ],
+    )  # fmt: skip
+    def test_entries_that_mean_nothing_are_refused(self, priced, given, words):
+        """Nonsense would be billed."""
+        with pytest.raises(BadStudy, match=words):
+            priced(*given)
+
+    def test_the_year_and_what_is_guessed_are_told(self, dense):
+        """A bill without currency, year and the origin of its shapes cannot be checked."""
+        given = FLAT.replace("MW", "0.01").replace('"flat"', '"solar"')
+        study = with_settings(
+            dense.engine.study, [*ONE_SITE, "costing.bill_year=2027", given], catalogue_names()
+        )
+        note = costing_notes(study, dense.engine.catalog, None)["supply"]
+        assert "US dollars of 2027" in note
+        assert "solar park is an estimate" in note
+        assert "supply" not in costing_notes(dense.engine.study, dense.engine.catalog, None)
+
+    def test_hours_without_a_calendar_are_a_missing_fact(self, priced):
+        """A silent year would put the weekends somewhere."""
+        with pytest.raises(MissingFact, match="bill_year"):
+            priced("costing.time_of_use=[{ from_hour = 5, usd_per_kwh = 0.1 }]")
