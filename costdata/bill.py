@@ -149,7 +149,7 @@ def plan_costs(
     terms = terms if supply is None else terms_supplied(terms, kwh.total, supply)
     intensity = _intensities(terms)[accounting]
     rented = renting(bill, prices, terms, kwh, intensity)
-    year = _year(run, terms, shares, capex, reserved_w, kwh, intensity, rented)
+    year = _year(bill, run, terms, shares, capex, reserved_w, kwh, rented)
     years = share_of_years(run.hours, terms)
     spent = Ledger("usd", "USD", year.scaled(years).terms)
     emitted = {
@@ -210,13 +210,13 @@ def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: 
 
 
 def _year(
+    bill: HardwareBill,
     run: PlanRun,
     terms: CostingTerms,
     shares: YearlyShares,
     capex: Ledger,
     reserved_w: Floats,
     kwh: YearKwh,
-    intensity: Floats,
     rented: Renting,
 ) -> Ledger:
     """A year at the use of the terms, by what it is paid for."""
@@ -225,7 +225,6 @@ def _year(
     gross = capex.total - usd["facility"]
     hosted = 1.0 * terms.is_hosted
     kw_months = tco.MONTHS_PER_YEAR / energy_bill.W_PER_KW
-    emitted = carbon.operational_kgco2e(kwh.total, intensity)
     terms_usd: dict[str, Column] = {
         "servers": usd["servers"] * shares.it_frac,
         "stranded": usd["stranded"] * shares.it_frac,
@@ -235,13 +234,20 @@ def _year(
         "head_nodes": usd["head_nodes"] * shares.it_frac,
         "facility": usd["facility"] * shares.facility_frac,
         "maintenance": gross * terms.maintenance_frac,
+        "insurance": capex.total * terms.insurance_frac,
+        "software": hosted * all_devices(bill) * terms.software_usd_per_device_year,
         **_electricity_usd(run, terms, reserved_w, kwh),
         "colocation": hosted * reserved_w * kw_months * terms.colo_usd_per_kw_month,
         "staff": hosted * terms.staff_usd_per_year,
-        "carbon_price": carbon.carbon_usd(emitted, terms.carbon_usd_per_t),
+        "carbon_price": kwh.total * rented.carbon_usd_per_kwh,
         "rent": np.where(terms.is_bought, 0.0, rented.paid_usd),
     }
     return Ledger("usd_per_year", "USD/year", terms_usd)
+
+
+def all_devices(bill: HardwareBill) -> Floats:
+    """Devices bought or leased: at work, stranded and spare; (m,)."""
+    return bill.devices_working + bill.stranded_devices + bill.spare_devices
 
 
 def _electricity_usd(

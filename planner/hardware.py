@@ -30,7 +30,7 @@ from planner.hardware_nulls import hardware_nulls
 from planner.hardware_pins import refuse_small_units
 from planner.hardware_price import Case, Priced, case_of, has_price, priced
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
-from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
+from planner.hardware_worth import BASIS, not_included, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
 from planner.null_objectives import (
     UNKNOWN_OBJECTIVE,
@@ -129,7 +129,11 @@ def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
 
 def notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know."""
-    return {"basis": BASIS, "period": _period(study, catalog), "not_included": NOT_INCLUDED}
+    return {
+        "basis": BASIS,
+        "period": _period(study, catalog),
+        "not_included": not_included(study.costing),
+    }
 
 
 def is_computed(name: str) -> bool:

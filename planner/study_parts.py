@@ -38,6 +38,7 @@ Carbon = Literal["location_average", "location_marginal", "market"]
 Embodied = Literal["pcf", "act", "boavizta"]
 Money = Literal["nominal", "real"]
 Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
+WriteOff = Literal["straight_line", "macrs_3", "macrs_5", "macrs_7", "macrs_15"]
 RentPlan = Literal["reserved", "on_demand", "spot"]
 
 
@@ -217,6 +218,27 @@ class Costing:
     residual_frac: Annotated[Fraction | None, Field(description="a share from 0 to 1")] = None
     maintenance_frac: Annotated[
         Fraction | None, Field(description="a share of capex per year, from 0 to 1")
+    ] = None
+    insurance_frac: Annotated[
+        Fraction | None, Field(description="a share of capex per year, from 0 to 1")
+    ] = None
+    software_usd_per_device_year: Annotated[
+        AtLeastZero | None, Field(le=1e6, description="dollars a year and device, at least 0")
+    ] = None
+    tax_frac: Annotated[
+        Fraction | None, Field(lt=1, description="income tax, a share from 0 to below 1")
+    ] = None
+    depreciation: Annotated[
+        WriteOff | None, Field(description='"straight_line" or "macrs_3", _5, _7, _15: IT')
+    ] = None
+    facility_depreciation: Annotated[
+        WriteOff | None, Field(description='"straight_line" or "macrs_3", _5, _7, _15: building')
+    ] = None
+    credit_frac: Annotated[
+        Fraction | None, Field(description="investment credit, a share of capex from 0 to 1")
+    ] = None
+    bonus_frac: Annotated[
+        Fraction | None, Field(description="share written off in year 1, from 0 to 1")
     ] = None
     utilisation_frac: Annotated[
         Fraction | None, Field(ge=1e-4, description="share of hours at work, from 0.0001 to 1")

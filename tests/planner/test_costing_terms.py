@@ -46,6 +46,16 @@ KEYS = {
     "colo_usd_per_kw_month=300": ("usd", ()),
     "facility_usd_per_w=12": ("usd", ()),
     "facility_kgco2e_per_w=2": ("kgco2e", ()),
+    "insurance_frac=0.01": ("usd", ()),
+    "software_usd_per_device_year=4500": ("usd", ()),
+    "tax_frac=0.26": ("usd", ()),
+    "depreciation=straight_line": ("usd", ("costing.tax_frac=0.26",)),
+    "facility_depreciation=macrs_7": (
+        "usd",
+        ("costing.tax_frac=0.26", "costing.facility_usd_per_w=12"),
+    ),
+    "credit_frac=0.3": ("usd", ("costing.tax_frac=0.26",)),
+    "bonus_frac=0.4": ("usd", ("costing.tax_frac=0.26",)),
     "staff_usd_per_year=9e6": ("usd", ()),
     "network_life_years=2": ("usd", ()),
     "facility_life_years=40": ("usd", ("costing.facility_usd_per_w=12",)),
@@ -367,3 +377,33 @@ class TestSupply:
         """A silent year would put the weekends somewhere."""
         with pytest.raises(MissingFact, match="bill_year"):
             priced("costing.time_of_use=[{ from_hour = 5, usd_per_kwh = 0.1 }]")
+
+
+class TestTaxes:
+    def test_a_tax_raises_capital_and_leaves_energy_and_rent(self, priced):
+        """Mixed bases, some before tax and some after, would turn buy against rent."""
+        plain, taxed = priced(), priced("costing.tax_frac=0.26")
+        assert np.all(year(taxed, "servers") > year(plain, "servers"))
+        for term in ("energy", "maintenance", "staff", "colocation"):
+            np.testing.assert_array_equal(year(taxed, term), year(plain, term))
+        np.testing.assert_array_equal(taxed.columns["capex_usd"], plain.columns["capex_usd"])
+
+    def test_insurance_and_software_are_rates_of_what_is_owned(self, priced):
+        """1% of all that is paid up front; 4,500 a year for each device, spares included."""
+        costed = priced("costing.insurance_frac=0.01", "costing.software_usd_per_device_year=4500")
+        np.testing.assert_allclose(year(costed, "insurance"), 0.01 * costed.columns["capex_usd"])
+        assert np.all(year(costed, "software") >= 4500 * costed.columns["devices"])
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            (("costing.depreciation=macrs_5",), "changes nothing without a tax"),
+            (("costing.bonus_frac=0.4",), "tax_frac is 0"),
+            (("costing.tax_frac=0.2", "costing.money=real", "costing.inflation_frac=0.02"),
+             "nominal dollars"),
+        ],
+    )  # fmt: skip
+    def test_write_offs_without_a_tax_to_lower_are_refused(self, priced, given, words):
+        """A credit would be read and change nothing, or in the wrong money."""
+        with pytest.raises(BadStudy, match=words):
+            priced(*given)
