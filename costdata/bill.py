@@ -12,12 +12,19 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from costdata import carbon, energy_bill, tco
-from costdata.hardware_bill import HardwareBill, provisioned_w
+from costdata.hardware_bill import HardwareBill
 from costdata.nulls import Nulls, bill_nulls, told
 from costdata.own_or_rent import Renting, against_rent, renting
 from costdata.supply import Supply, terms_supplied
 from costdata.terms import CARBON, CostingTerms, YearlyShares
-from costdata.use import YearKwh, contract_w, share_of_years, year_kwh
+from costdata.use import (
+    YearKwh,
+    contract_w,
+    provided_it_w,
+    share_of_years,
+    terms_at_load,
+    year_kwh,
+)
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.errors import BadStudy, MissingFact, unknown
 from simkernel.hardware import Columns
@@ -143,7 +150,8 @@ def plan_costs(
     operational emissions only.
     """
     _refuse(run, prices, embodied, terms, bill, accounting)
-    reserved_w = np.asarray(provisioned_w(run.it_peak_w, terms.headroom_frac))
+    reserved_w = provided_it_w(run.it_peak_w, run.it_mean_w, terms)
+    terms = terms_at_load(terms, run.it_mean_w, run.it_idle_w, reserved_w)
     capex = _capex(bill, prices, terms, reserved_w)
     kwh = year_kwh(run.it_mean_w, run.it_idle_w, reserved_w, terms)
     terms = terms if supply is None else terms_supplied(terms, kwh.total, supply)

@@ -363,6 +363,10 @@ def _general(
         "utilisation_frac": 1.0,
         "embodied_life_years": life,
         "facility_kgco2e_per_w": 0.0,
+        "pue_fixed_frac": 0.0,
+        "pue_proportional_frac": np.nan,
+        "pue_climate_frac": 0.0,
+        "power_oversubscription": 1.0,
         "headroom_frac": catalog.planning("provision_headroom_frac"),
     }, facts
 

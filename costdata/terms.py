@@ -31,6 +31,7 @@ MAY_BE_UNKNOWN = (
     "market_kgco2e_per_kwh",
     "wue_onsite_l_per_kwh",
     "wue_offsite_l_per_kwh",
+    "pue_proportional_frac",
 )
 """Terms that may be NaN: what follows from them is NULL, with a reason."""
 
@@ -60,6 +61,10 @@ class CostingTerms(Columns):
     facility_usd_per_w : own building, per provisioned IT W; 0 when colocated
     staff_usd_per_year : of the whole cluster
     pue : facility over IT power [1]
+    pue_fixed_frac, pue_proportional_frac, pue_climate_frac : overhead at any load over the IT
+        power provided, overhead that follows the IT load, and what the weather adds over a year;
+        they take the place of `pue` where the second is known
+    power_oversubscription : IT peak with its headroom over the power provided
     grid_average_kgco2e_per_kwh, grid_marginal_kgco2e_per_kwh : of the site's grid
     market_kgco2e_per_kwh : of the contract or residual mix; NaN without one
     carbon_usd_per_t : on operational carbon, per tonne
@@ -95,6 +100,10 @@ class CostingTerms(Columns):
     facility_usd_per_w: Floats
     staff_usd_per_year: Floats
     pue: Floats
+    pue_fixed_frac: Floats
+    pue_proportional_frac: Floats
+    pue_climate_frac: Floats
+    power_oversubscription: Floats
     grid_average_kgco2e_per_kwh: Floats
     grid_marginal_kgco2e_per_kwh: Floats
     market_kgco2e_per_kwh: Floats
@@ -202,6 +211,7 @@ def _rules(terms: CostingTerms) -> list[tuple[Masks, str]]:
         "facility_usd_per_w", "staff_usd_per_year", "carbon_usd_per_t", "headroom_frac",
         "grid_average_kgco2e_per_kwh", "facility_kgco2e_per_w", "wue_onsite_l_per_kwh",
         "wue_offsite_l_per_kwh", "contract_w", "past_peak_w",
+        "pue_fixed_frac", "pue_proportional_frac", "pue_climate_frac",
     )  # fmt: skip
     used = terms.utilisation_frac
     return [
@@ -216,6 +226,10 @@ def _rules(terms: CostingTerms) -> list[tuple[Masks, str]]:
         (
             (terms.tax_frac == 0.0) & ((terms.bonus_frac > 0.0) | (terms.credit_frac > 0.0)),
             "a credit or a bonus write-off lowers a tax, but tax_frac is 0; give tax_frac",
+        ),
+        (
+            terms.power_oversubscription < 1.0,
+            "power_oversubscription is below 1; give 1 or more, or more headroom",
         ),
         (terms.pue < 1.0, "pue is below 1; facility energy includes IT energy"),
         (

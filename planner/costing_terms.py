@@ -13,7 +13,7 @@ from costdata.supply import Supply
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, refuse_bad_terms
 from planner.study_parts import Costing
-from planner.study_supply import supply_of
+from planner.study_supply import pue_terms, supply_of
 from simkernel.errors import BadStudy, MissingFact
 
 OWN_TERMS = (
@@ -23,6 +23,7 @@ OWN_TERMS = (
     "minimum_take_frac", "facility_usd_per_w", "facility_kgco2e_per_w", "network_life_years",
     "facility_life_years", "embodied_life_years", "market_kgco2e_per_kwh", "insurance_frac",
     "software_usd_per_device_year", "tax_frac", "credit_frac", "bonus_frac",
+    "power_oversubscription",
 )  # fmt: skip
 """Keys of [costing] that take the place of the catalogue's figure."""
 
@@ -65,6 +66,10 @@ def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingT
     for name in WRITE_OFFS:
         if getattr(costing, name) is not None:
             own[f"{name}_code"] = DEPRECIATION.index(getattr(costing, name))
+    if costing.pue_curve is not None:
+        if costing.pue is not None:
+            raise BadStudy("costing.pue and pue_curve both say the PUE; give one of them")
+        own |= pue_terms(costing.pue_curve)
     for name, term in MW_TERMS.items():
         if getattr(costing, name) is not None:
             own[term] = float(getattr(costing, name)) * W_PER_MW

@@ -44,6 +44,7 @@ from planner.quoted import names_in
 from planner.search.sweep import BillResult
 from planner.study import Study
 from simkernel.columns import Floats
+from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger
 
 NEAREST_KEPT = 10
@@ -95,6 +96,11 @@ def prepare(study: Study, catalog: Catalog | None = None) -> HardwareEngine:
         check_open_count([*study.limits, *limits_of_scenarios(study)], space.count)
     for one in scenario_studies(study):
         terms_of(one.costing, catalog)
+        if one.costing.pue_curve is not None or one.costing.power_oversubscription is not None:
+            raise BadStudy(
+                "costing.pue_curve and power_oversubscription follow the load of a run, and "
+                "hardware alone has none; give costing.pue"
+            )
     return HardwareEngine(study, catalog, space, MappingProxyType(missing))
 
 

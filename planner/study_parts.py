@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from planner.study_supply import BillYear, EnergySource, EnergyTier, TimeOfUse
+from planner.study_supply import BillYear, EnergySource, EnergyTier, PueCurve, TimeOfUse
 
 PUBLISHED_BATCH_TOKENS = 15_360 * 4_096.0  # DeepSeek-V3 report, arXiv 2412.19437, section 4.2
 """Default of max_global_batch_tokens: the largest batch we know a published run to have held."""
@@ -198,6 +198,13 @@ class Costing:
     pue: Annotated[
         float | None,
         Field(strict=True, ge=1, le=5, description="facility over IT energy, from 1 to 5"),
+    ] = None
+    pue_curve: Annotated[
+        PueCurve | None, Field(description="{ fixed_frac = 0.06, proportional_frac = 0.12 }")
+    ] = None
+    power_oversubscription: Annotated[
+        float | None,
+        Field(strict=True, ge=1, le=3, description="peak over provided power, from 1 to 3"),
     ] = None
     grid_kgco2e_per_kwh: Annotated[
         AtLeastZero | None, Field(le=3, description="kgCO2e per kWh, from 0 to 3 (not grams)")

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from costdata.energy_bill import climate_frac
 from costdata.supply import Supply
 from costdata.tariff import HOURS_PER_DAY, SHAPES, Period, Source, Tier, hours_in, shape_of
 from simkernel.columns import Floats
@@ -72,6 +73,48 @@ class EnergySource:
     kgco2e_per_kwh: Annotated[
         float, Field(strict=True, ge=0, le=3, description="kgCO2e per kWh, from 0 to 3")
     ] = 0.0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class PueCurve:
+    """PUE from load and weather: 1 + proportional + fixed / load + what warm hours add.
+
+    `fixed_frac` is over the IT power provided. `wet_bulb_c` are means of the months.
+    """
+
+    fixed_frac: Annotated[Share, Field(description="overhead at any load over provided IT power")]
+    proportional_frac: Annotated[Share, Field(description="overhead that follows the IT load")]
+    frac_per_k: Annotated[
+        float, Field(strict=True, ge=0, le=0.1, description="added per kelvin, 0 to 0.1")
+    ] = 0.0
+    from_wet_bulb_c: Annotated[
+        float, Field(strict=True, ge=-20, le=40, description="where compressors start, in C")
+    ] = 18.0
+    wet_bulb_c: Annotated[
+        tuple[Annotated[float, Field(strict=True, ge=-60, le=45)], ...],
+        Field(description="twelve monthly means of the wet bulb, in C"),
+    ] = ()
+
+
+def pue_terms(curve: PueCurve) -> dict[str, float]:
+    """Terms that a curve comes to.
+
+    Raises
+    ------
+    BadStudy : warm hours without a climate, or a climate without effect
+    """
+    if bool(curve.frac_per_k) != bool(curve.wet_bulb_c) or len(curve.wet_bulb_c) not in (0, 12):
+        raise BadStudy(
+            "costing.pue_curve: frac_per_k needs wet_bulb_c, twelve monthly means, and they need "
+            "it; give both or none"
+        )
+    climate = np.array(curve.wet_bulb_c or (0.0,))
+    added = climate_frac(climate, curve.frac_per_k, curve.from_wet_bulb_c)
+    return {
+        "pue_fixed_frac": curve.fixed_frac,
+        "pue_proportional_frac": curve.proportional_frac,
+        "pue_climate_frac": float(added),
+    }
 
 
 BillYear = Annotated[

@@ -47,6 +47,8 @@ KEYS = {
     "facility_usd_per_w=12": ("usd", ()),
     "facility_kgco2e_per_w=2": ("kgco2e", ()),
     "insurance_frac=0.01": ("usd", ()),
+    "power_oversubscription=1.2": ("provisioned_w", ()),
+    "pue_curve={ fixed_frac = 0.06, proportional_frac = 0.3 }": ("facility_mwh", ()),
     "software_usd_per_device_year=4500": ("usd", ()),
     "tax_frac=0.26": ("usd", ()),
     "depreciation=straight_line": ("usd", ("costing.tax_frac=0.26",)),
@@ -407,3 +409,45 @@ class TestTaxes:
         """A credit would be read and change nothing, or in the wrong money."""
         with pytest.raises(BadStudy, match=words):
             priced(*given)
+
+
+CURVE = "costing.pue_curve={ fixed_frac = 0.06, proportional_frac = 0.12MORE }"
+
+
+class TestLoadAndWeather:
+    def test_pue_is_that_of_the_load(self, priced):
+        """cost_carbon G13: 1.12 + 0.06 over the load; a half-empty hall at 1.18 would be cheap."""
+        columns = priced(CURVE.replace("MORE", "")).columns
+        load = columns["it_mean_w"] / columns["provisioned_w"]
+        pue = columns["facility_mean_w"] / columns["it_mean_w"]
+        np.testing.assert_allclose(pue, 1.12 + 0.06 / load, rtol=1e-12)
+        np.testing.assert_allclose(
+            columns["facility_mwh"], columns["it_mean_w"] * pue * columns["days"] * 24 / 1e6
+        )
+
+    def test_four_warm_months_add_their_share(self, priced):
+        """Four months 6 K above the start of compressors at 1% a kelvin: 0.02 over the year."""
+        months = [24.0] * 4 + [10.0] * 8
+        warm = CURVE.replace("MORE", f", frac_per_k = 0.01, wet_bulb_c = {months}")
+        plain, hot = (priced(c).columns for c in (CURVE.replace("MORE", ""), warm))
+        more = (hot["facility_mean_w"] - plain["facility_mean_w"]) / plain["it_mean_w"]
+        np.testing.assert_allclose(more, 0.02, rtol=1e-9)
+
+    def test_oversold_power_is_provided_once_but_never_below_the_mean(self, priced):
+        """A supply below the mean would trip in the first minute."""
+        plain, tight, absurd = (
+            priced(*given).columns
+            for given in ((), ("costing.power_oversubscription=1.05",),
+                          ("costing.power_oversubscription=3",))
+        )  # fmt: skip
+        wanted = np.maximum(plain["provisioned_w"] / 1.05, plain["it_mean_w"])
+        np.testing.assert_allclose(tight["provisioned_w"], wanted)
+        np.testing.assert_allclose(absurd["provisioned_w"], plain["it_mean_w"])
+        np.testing.assert_array_equal(absurd["it_peak_w"], plain["it_peak_w"])
+
+    def test_two_pues_or_half_a_climate_are_refused(self, priced):
+        """One of two figures would be ignored without a word."""
+        with pytest.raises(BadStudy, match="give one of them"):
+            priced(CURVE.replace("MORE", ""), "costing.pue=1.3")
+        with pytest.raises(BadStudy, match="give both or none"):
+            priced(CURVE.replace("MORE", ", frac_per_k = 0.01"))
