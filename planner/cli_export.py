@@ -1,4 +1,4 @@
-"""`planner export`: a stored plan as cost rows (FOCUS) or as a bill of materials."""
+"""`planner export`: a stored plan as cost rows, as a bill of materials, or as a script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def export(
     plan: Annotated[
         str, typer.Argument(help="a plan of the run, or 1 for the first", metavar="PLAN")
     ],
-    to: Annotated[str, typer.Option("--to", help="focus.csv or bom", metavar="FORM")],
+    to: Annotated[str, typer.Option("--to", help="focus.csv, bom or launch", metavar="FORM")],
     site: Annotated[
         str, typer.Option("--site", help="a site of the study; else the plan's own")
     ] = "",
@@ -32,12 +32,12 @@ def export(
         bool, typer.Option("--json", help="print one JSON document and nothing else")
     ] = False,
 ) -> None:
-    """Write a stored plan as CSV to stdout: FOCUS cost rows, or what has to be ordered."""
+    """Write a stored plan to stdout: FOCUS cost rows, what to order, or a script that runs it."""
     from planner import commands_export
 
     with told_faults(as_json):
         document = commands_export.export(db, run, plan, to, site, scenario, start)
-    shown(document, as_json, commands_export.csv_text)
+    shown(document, as_json, commands_export.exported_text)
 
 
 def register(app: typer.Typer) -> None:

@@ -1,10 +1,10 @@
-"""What `planner export` writes: a stored plan as cost rows or as a bill of materials."""
+"""What `planner export` writes: a stored plan as cost rows, bill of materials or script."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
-from planner import bill_of_materials, focus
+from planner import bill_of_materials, focus, launch
 from planner.archive import Archive
 from planner.costing_terms import terms_of
 from planner.stored_plan import plan_asked, stored_plan
@@ -20,8 +20,6 @@ from planner.study import Study
 from simkernel.errors import BadStudy
 
 DAYS_PER_YEAR = 365.0
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ def export(
 
     Returns
     -------
-    {"run", "plan", "site", "to", "columns", "rows"}
+    {"run", "plan", "site", "to", "columns", "rows"}, or "text" in place of the last two
 
     Raises
     ------
@@ -59,15 +57,17 @@ def export(
     record, study, _ = plan_asked(archive, name, plan, site, scenario)
     catalog = catalogue.load(Path(study.tables) if study.tables else None)
     when = record.started.replace(hour=0, minute=0, second=0, microsecond=0)
-    columns, rows = FORMS[to](Asked(found, study, catalog, _day(start) if start else when))
+    asked = Asked(found, study, catalog, _day(start) if start else when)
     return {
         "run": found["run"], "plan": found["plan"], "site": found["site"], "to": to,
-        "columns": list(columns), "rows": list(rows),
+        **FORMS[to](asked),
     }  # fmt: skip
 
 
-def csv_text(document: Mapping[str, Any]) -> str:
-    """The rows as a CSV file."""
+def exported_text(document: Mapping[str, Any]) -> str:
+    """The file: a script as it is, rows as CSV."""
+    if "text" in document:
+        return str(document["text"])
     out = io.StringIO()
     writer = csv.DictWriter(out, document["columns"], lineterminator="\n")
     writer.writeheader()
@@ -75,18 +75,24 @@ def csv_text(document: Mapping[str, Any]) -> str:
     return out.getvalue().rstrip("\n")
 
 
-def _focus(asked: Asked) -> tuple[Sequence[str], Rows]:
+def _focus(asked: Asked) -> dict[str, Any]:
     days = asked.plan["metrics"].get("days")
     if days is None:
         site = asked.study.costing.site.index(asked.plan["site"])
         days = float(terms_of(asked.study.costing, asked.catalog).it_life_years[site])
         days *= DAYS_PER_YEAR
-    return focus.COLUMNS, focus.focus_rows(asked.plan, asked.study.name, asked.start, float(days))
+    rows = focus.focus_rows(asked.plan, asked.study.name, asked.start, float(days))
+    return {"columns": list(focus.COLUMNS), "rows": rows}
 
 
-def _materials(asked: Asked) -> tuple[Sequence[str], Rows]:
+def _materials(asked: Asked) -> dict[str, Any]:
     rows = bill_of_materials.bill_rows(asked.study, asked.catalog, asked.plan)
-    return bill_of_materials.COLUMNS, rows
+    return {"columns": list(bill_of_materials.COLUMNS), "rows": rows}
+
+
+def _launch(asked: Asked) -> dict[str, Any]:
+    chip = asked.catalog.accelerator(asked.plan["axes"]["accelerator"])
+    return {"text": launch.launch_script(asked.study, asked.plan, chip.devices_per_host)}
 
 
 def _day(text: str) -> datetime:
@@ -96,8 +102,9 @@ def _day(text: str) -> datetime:
         raise BadStudy(f"--start {text}: wanted a day as 2027-01-31") from error
 
 
-FORMS: Mapping[str, Callable[[Asked], tuple[Sequence[str], Rows]]] = {
+FORMS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
     "focus.csv": _focus,
     "bom": _materials,
+    "launch": _launch,
 }
 """Forms that a plan can be exported in."""

@@ -2,12 +2,15 @@
 
 import csv
 import io
+import re
 from datetime import datetime
 
 import pytest
 from small import planner
 
 from planner.focus import COLUMNS, focus_rows, totals
+from planner.launch import DEGREES, launch_script, megatron_arguments
+from simkernel.errors import BadStudy
 
 CAPITAL = ("servers", "stranded", "spares", "network", "storage", "head_nodes", "facility")
 REQUIRED = (
@@ -89,7 +92,7 @@ def test_a_person_gets_a_csv_file(workspace):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--to", "docx"), "wanted focus.csv, bom"),
+        (("--to", "docx"), "wanted focus.csv, bom, launch"),
         (("--to", "focus.csv", "--start", "soon"), "wanted a day"),
     ],
 )
@@ -98,3 +101,44 @@ def test_what_cannot_be_exported_is_refused(workspace, words, told):
     answer = planner("export", "1", "1", *words, "--db", workspace.db)
     assert answer.code == 2
     assert told in answer.err
+
+
+def read_back(script):
+    """Arguments and Slurm counts of a script."""
+    words = script.replace("\\\n", " ").split("pretrain_gpt.py")[1].split()
+    flags = {}
+    for i, word in enumerate(words):
+        if word.startswith("--"):
+            after = words[i + 1] if i + 1 < len(words) else "--"
+            flags[word] = "" if after.startswith("--") else after
+    return flags, {k: int(v) for k, v in re.findall(r"#SBATCH --(\S+)=(\d+)", script)}
+
+
+def test_a_script_read_back_is_the_plan(exported, plan):
+    """Another batch or degree would run than the one that was priced."""
+    flags, slurm = read_back(exported("launch")["text"])
+    axes = plan["axes"]
+    for flag, axis in DEGREES.items():
+        assert int(flags[flag]) == axes[axis]
+    devices = slurm["nodes"] * slurm["ntasks-per-node"]
+    assert devices == axes["devices"]
+    degrees = [axes[n] for n in ("tensor_parallel", "pipeline_parallel", "context_parallel")]
+    assert devices == axes["data_parallel"] * degrees[0] * degrees[1] * degrees[2]
+    samples = int(flags["--train-samples"]) * int(flags["--seq-length"])
+    steps = samples / (axes["global_batch_sequences"] * int(flags["--seq-length"]))
+    assert steps * plan["metrics"]["step_s"] / plan["metrics"]["goodput_frac"] / 86400 == (
+        pytest.approx(plan["metrics"]["days"], rel=1e-3)
+    )
+    assert ("--sequence-parallel" in flags) == (axes["tensor_parallel"] > 1)
+    assert ("--use-distributed-optimizer" in flags) == (axes["zero_stage"] == 1)
+    assert "--bf16" in flags
+
+
+def test_what_the_engine_cannot_be_told_is_refused(plan, dense):
+    """A script without the decision would run another plan under this one's name."""
+    axes = plan["axes"] | {"zero_stage": 3, "schedule": "gpipe"}
+    with pytest.raises(BadStudy) as told:
+        megatron_arguments(dense.engine.study, {**plan, "axes": axes})
+    assert len(told.value.faults) == 2
+    with pytest.raises(BadStudy, match="no whole hosts"):
+        launch_script(dense.engine.study, {**plan, "axes": plan["axes"] | {"devices": 12}}, 8)
