@@ -30,6 +30,7 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     costed : None where nothing was feasible
     """
     notes = {**kind_of(study).notes(study, catalog), "money": _money(study.costing, catalog)}
+    notes["scopes"] = scopes_note(study.costing)
     if supply := supply_note(study.costing):
         notes["supply"] = supply
     if idle := idle_prices_note(study.costing):
@@ -39,6 +40,26 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     for chip in costed.chips:
         notes[f"price {chip}"] = price_note(study.costing, catalog, chip)
     return notes | {f"NULL {name}": why for name, why in costed.reasons.items()}
+
+
+def scopes_note(costing: Costing) -> str:
+    """Which scope of the GHG Protocol each column of carbon belongs to.
+
+    References
+    ----------
+    GHG Protocol Corporate Standard (scope 2) and Corporate Value Chain Standard (scope 3,
+    categories 1 and 2); Scope 2 Guidance, ch. 6: both accountings are reported.
+    """
+    if costing.acquire not in BOUGHT:
+        return (
+            "rented: operational_kgco2e and embodied_kgco2e are the provider's; for the renter "
+            "both are scope 3, category 1 (purchased services)"
+        )
+    return (
+        "operational_kgco2e is scope 2: location-based in location_average_kgco2e, market-based "
+        "in market_kgco2e (report both); embodied_kgco2e is scope 3, category 2 (capital goods); "
+        "on-site generators (scope 1) are not counted"
+    )
 
 
 def supply_note(costing: Costing) -> str:

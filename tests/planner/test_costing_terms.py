@@ -451,3 +451,11 @@ class TestLoadAndWeather:
             priced(CURVE.replace("MORE", ""), "costing.pue=1.3")
         with pytest.raises(BadStudy, match="give both or none"):
             priced(CURVE.replace("MORE", ", frac_per_k = 0.01"))
+
+
+def test_carbon_is_told_by_scope(dense):
+    """Rented carbon would be reported as the tenant's own electricity."""
+    for acquire, words in (("buy", "is scope 2"), ("on_demand", "scope 3, category 1")):
+        given = [*ONE_SITE, f"costing.acquire={acquire}"]
+        study = with_settings(dense.engine.study, given, catalogue_names())
+        assert words in costing_notes(study, dense.engine.catalog, None)["scopes"]
