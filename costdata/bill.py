@@ -12,11 +12,19 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from costdata import carbon, energy_bill, tco
-from costdata.hardware_bill import HardwareBill, provisioned_w
+from costdata.hardware_bill import HardwareBill
 from costdata.nulls import Nulls, bill_nulls, told
 from costdata.own_or_rent import Renting, against_rent, renting
+from costdata.supply import Supply, terms_supplied
 from costdata.terms import CARBON, CostingTerms, YearlyShares
-from costdata.use import YearKwh, contract_w, share_of_years, year_kwh
+from costdata.use import (
+    YearKwh,
+    contract_w,
+    provided_it_w,
+    share_of_years,
+    terms_at_load,
+    year_kwh,
+)
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.errors import BadStudy, MissingFact, unknown
 from simkernel.hardware import Columns
@@ -116,6 +124,7 @@ def plan_costs(
     terms: CostingTerms,
     shares: YearlyShares,
     accounting: str = "location_average",
+    supply: Supply | None = None,
 ) -> PlanCosts:
     """Cost, carbon and water of every plan under its row of terms.
 
@@ -125,6 +134,7 @@ def plan_costs(
     terms : (m,) or one row, already through `terms.refuse_bad_terms`
     shares : `terms.yearly_shares` of the same rows; made on the sites, then taken
     accounting : one of CARBON, for the whole table
+    supply : tariff by the hour and contracts, laid over the terms; None for the terms alone
 
     Raises
     ------
@@ -140,12 +150,14 @@ def plan_costs(
     operational emissions only.
     """
     _refuse(run, prices, embodied, terms, bill, accounting)
-    reserved_w = np.asarray(provisioned_w(run.it_peak_w, terms.headroom_frac))
+    reserved_w = provided_it_w(run.it_peak_w, run.it_mean_w, terms)
+    terms = terms_at_load(terms, run.it_mean_w, run.it_idle_w, reserved_w)
     capex = _capex(bill, prices, terms, reserved_w)
-    intensity = _intensities(terms)[accounting]
     kwh = year_kwh(run.it_mean_w, run.it_idle_w, reserved_w, terms)
+    terms = terms if supply is None else terms_supplied(terms, kwh.total, supply)
+    intensity = _intensities(terms)[accounting]
     rented = renting(bill, prices, terms, kwh, intensity)
-    year = _year(run, terms, shares, capex, reserved_w, kwh, intensity, rented)
+    year = _year(bill, run, terms, shares, capex, reserved_w, kwh, rented)
     years = share_of_years(run.hours, terms)
     spent = Ledger("usd", "USD", year.scaled(years).terms)
     emitted = {
@@ -206,13 +218,13 @@ def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: 
 
 
 def _year(
+    bill: HardwareBill,
     run: PlanRun,
     terms: CostingTerms,
     shares: YearlyShares,
     capex: Ledger,
     reserved_w: Floats,
     kwh: YearKwh,
-    intensity: Floats,
     rented: Renting,
 ) -> Ledger:
     """A year at the use of the terms, by what it is paid for."""
@@ -221,7 +233,6 @@ def _year(
     gross = capex.total - usd["facility"]
     hosted = 1.0 * terms.is_hosted
     kw_months = tco.MONTHS_PER_YEAR / energy_bill.W_PER_KW
-    emitted = carbon.operational_kgco2e(kwh.total, intensity)
     terms_usd: dict[str, Column] = {
         "servers": usd["servers"] * shares.it_frac,
         "stranded": usd["stranded"] * shares.it_frac,
@@ -231,13 +242,20 @@ def _year(
         "head_nodes": usd["head_nodes"] * shares.it_frac,
         "facility": usd["facility"] * shares.facility_frac,
         "maintenance": gross * terms.maintenance_frac,
+        "insurance": capex.total * terms.insurance_frac,
+        "software": hosted * all_devices(bill) * terms.software_usd_per_device_year,
         **_electricity_usd(run, terms, reserved_w, kwh),
         "colocation": hosted * reserved_w * kw_months * terms.colo_usd_per_kw_month,
         "staff": hosted * terms.staff_usd_per_year,
-        "carbon_price": carbon.carbon_usd(emitted, terms.carbon_usd_per_t),
+        "carbon_price": kwh.total * rented.carbon_usd_per_kwh,
         "rent": np.where(terms.is_bought, 0.0, rented.paid_usd),
     }
     return Ledger("usd_per_year", "USD/year", terms_usd)
+
+
+def all_devices(bill: HardwareBill) -> Floats:
+    """Devices bought or leased: at work, stranded and spare; (m,)."""
+    return bill.devices_working + bill.stranded_devices + bill.spare_devices
 
 
 def _electricity_usd(

@@ -34,6 +34,23 @@ def pue_at_load_frac(load_frac: Column, fixed_frac: Column, proportional_frac: C
     return 1.0 + proportional_frac + fixed_frac / load_frac
 
 
+def climate_frac(wet_bulb_c: Floats, frac_per_k: Column, from_wet_bulb_c: Column) -> Column:
+    """What warm and humid hours add to PUE, mean of a year.
+
+    Parameters
+    ----------
+    wet_bulb_c : (k,) wet-bulb temperatures of equal parts of a year, such as months [C]
+    frac_per_k : added per kelvin above where cooling without compressors ends [1/K]
+    from_wet_bulb_c : where that is [C]
+
+    References
+    ----------
+    c max(0, T_wb - T_0), a form chosen here: compressors start where the tower no longer cools.
+    """
+    added: Column = (frac_per_k * np.maximum(wet_bulb_c - from_wet_bulb_c, 0.0)).mean(axis=0)
+    return added
+
+
 def facility_w(it_w: Column, pue: Column) -> Column:
     """Power at the meter; PUE enters here and nowhere else (ISO/IEC 30134-2)."""
     return it_w * pue

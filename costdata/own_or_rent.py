@@ -1,7 +1,7 @@
 """What is bought against renting as many whole units, both at the use that the terms give.
 
-Rent by the hour is paid for the hours used, a reservation for all of them. Taxes are not known
-here.
+Rent by the hour is paid for the hours used, a reservation for all of them. Dollars are before
+tax; the payback knows no taxes.
 """
 
 from __future__ import annotations

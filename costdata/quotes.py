@@ -15,6 +15,7 @@ import numpy as np
 
 from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
+from costdata.depreciation import DEPRECIATION
 from costdata.facts import Fact
 from costdata.network_build import TIERS_MOST
 from costdata.offers import Part
@@ -342,6 +343,13 @@ def _general(
         "facility_life_years": hall_life,
         "residual_frac": residual ** (life / RESIDUAL_YEARS),
         "maintenance_frac": upkeep,
+        "insurance_frac": 0.0,
+        "software_usd_per_device_year": 0.0,
+        "tax_frac": 0.0,
+        "credit_frac": 0.0,
+        "bonus_frac": 0.0,
+        "depreciation_code": DEPRECIATION.index("macrs_5"),
+        "facility_depreciation_code": DEPRECIATION.index("macrs_15"),
         "demand_usd_per_kw_month": 0.0,
         "minimum_billing_frac": 0.0,
         "contract_w": 0.0,
@@ -355,6 +363,10 @@ def _general(
         "utilisation_frac": 1.0,
         "embodied_life_years": life,
         "facility_kgco2e_per_w": 0.0,
+        "pue_fixed_frac": 0.0,
+        "pue_proportional_frac": np.nan,
+        "pue_climate_frac": 0.0,
+        "power_oversubscription": 1.0,
         "headroom_frac": catalog.planning("provision_headroom_frac"),
     }, facts
 

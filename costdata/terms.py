@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from costdata.depreciation import before_tax_frac, shield_frac, written_off_frac
 from costdata.tco import capital_recovery_frac, present_frac
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.errors import BadStudy, MissingFact
@@ -30,6 +31,7 @@ MAY_BE_UNKNOWN = (
     "market_kgco2e_per_kwh",
     "wue_onsite_l_per_kwh",
     "wue_offsite_l_per_kwh",
+    "pue_proportional_frac",
 )
 """Terms that may be NaN: what follows from them is NULL, with a reason."""
 
@@ -44,6 +46,10 @@ class CostingTerms(Columns):
     it_life_years : servers, storage, head nodes; network_life_years, facility_life_years
     residual_frac : of IT and network price, received at the end of the life
     maintenance_frac : of gross IT and network price, per year
+    insurance_frac : of everything paid up front, per year
+    software_usd_per_device_year : licences and support, per device bought or leased
+    tax_frac, credit_frac, bonus_frac : income tax, investment credit, share written off at once
+    depreciation_code, facility_depreciation_code : index in depreciation.DEPRECIATION
     usd_per_kwh : at the meter; may be negative
     demand_usd_per_kw_month, minimum_billing_frac : demand charge and the least share of the
         contract that is billed
@@ -55,6 +61,10 @@ class CostingTerms(Columns):
     facility_usd_per_w : own building, per provisioned IT W; 0 when colocated
     staff_usd_per_year : of the whole cluster
     pue : facility over IT power [1]
+    pue_fixed_frac, pue_proportional_frac, pue_climate_frac : overhead at any load over the IT
+        power provided, overhead that follows the IT load, and what the weather adds over a year;
+        they take the place of `pue` where the second is known
+    power_oversubscription : IT peak with its headroom over the power provided
     grid_average_kgco2e_per_kwh, grid_marginal_kgco2e_per_kwh : of the site's grid
     market_kgco2e_per_kwh : of the contract or residual mix; NaN without one
     carbon_usd_per_t : on operational carbon, per tonne
@@ -72,6 +82,13 @@ class CostingTerms(Columns):
     facility_life_years: Floats
     residual_frac: Floats
     maintenance_frac: Floats
+    insurance_frac: Floats
+    software_usd_per_device_year: Floats
+    tax_frac: Floats
+    credit_frac: Floats
+    bonus_frac: Floats
+    depreciation_code: Codes
+    facility_depreciation_code: Codes
     usd_per_kwh: Floats
     demand_usd_per_kw_month: Floats
     minimum_billing_frac: Floats
@@ -83,6 +100,10 @@ class CostingTerms(Columns):
     facility_usd_per_w: Floats
     staff_usd_per_year: Floats
     pue: Floats
+    pue_fixed_frac: Floats
+    pue_proportional_frac: Floats
+    pue_climate_frac: Floats
+    power_oversubscription: Floats
     grid_average_kgco2e_per_kwh: Floats
     grid_marginal_kgco2e_per_kwh: Floats
     market_kgco2e_per_kwh: Floats
@@ -126,16 +147,25 @@ class YearlyShares(Columns):
 
 
 def yearly_shares(terms: CostingTerms) -> YearlyShares:
-    """Capital recovery of each class net of its discounted residual; buildings keep none."""
+    """Capital recovery of each class net of its discounted residual; buildings keep none.
 
-    def share(life_years: Floats, residual_frac: Column) -> Floats:
-        net = 1.0 - residual_frac * present_frac(terms.wacc_frac, life_years)
+    With taxes a dollar of capital counts as what must be earned before tax to repay it; a residual
+    is written off by then, so that its tax cancels.
+    """
+
+    def share(life_years: Floats, residual_frac: Column, code: Codes) -> Floats:
+        written_off = written_off_frac(code, terms.wacc_frac, life_years)
+        shield = shield_frac(
+            written_off, terms.tax_frac, terms.wacc_frac, terms.credit_frac, terms.bonus_frac
+        )
+        net = before_tax_frac(shield, terms.tax_frac)
+        net = net - residual_frac * present_frac(terms.wacc_frac, life_years)
         return np.asarray(capital_recovery_frac(terms.wacc_frac, life_years) * net)
 
     return YearlyShares(
-        share(terms.it_life_years, terms.residual_frac),
-        share(terms.network_life_years, terms.residual_frac),
-        share(terms.facility_life_years, 0.0),
+        share(terms.it_life_years, terms.residual_frac, terms.depreciation_code),
+        share(terms.network_life_years, terms.residual_frac, terms.depreciation_code),
+        share(terms.facility_life_years, 0.0, terms.facility_depreciation_code),
     )
 
 
@@ -161,7 +191,9 @@ def refuse_bad_terms(terms: CostingTerms) -> None:
         raise BadStudy(*faults)
 
 
-_NO_SHARE = "residual, minimum billing, minimum take or ratchet is no share from 0 to 1"
+_NO_SHARE = (
+    "residual, minimum billing, minimum take, ratchet, credit or bonus is no share from 0 to 1"
+)
 
 
 def _rules(terms: CostingTerms) -> list[tuple[Masks, str]]:
@@ -171,13 +203,15 @@ def _rules(terms: CostingTerms) -> list[tuple[Masks, str]]:
     )  # fmt: skip
     shares = np.stack(
         [terms.residual_frac, terms.minimum_billing_frac, terms.ratchet_frac,
-         terms.minimum_take_frac]
+         terms.minimum_take_frac, terms.credit_frac, terms.bonus_frac]
     )  # fmt: skip
     never_negative = (
-        "maintenance_frac", "demand_usd_per_kw_month", "colo_usd_per_kw_month",
+        "maintenance_frac", "insurance_frac", "software_usd_per_device_year",
+        "demand_usd_per_kw_month", "colo_usd_per_kw_month",
         "facility_usd_per_w", "staff_usd_per_year", "carbon_usd_per_t", "headroom_frac",
         "grid_average_kgco2e_per_kwh", "facility_kgco2e_per_w", "wue_onsite_l_per_kwh",
         "wue_offsite_l_per_kwh", "contract_w", "past_peak_w",
+        "pue_fixed_frac", "pue_proportional_frac", "pue_climate_frac",
     )  # fmt: skip
     used = terms.utilisation_frac
     return [
@@ -185,6 +219,18 @@ def _rules(terms: CostingTerms) -> list[tuple[Masks, str]]:
         (lives <= 0.0, "a life is 0 years or less; give years above 0"),
         ((shares < 0.0) | (shares > 1.0), _NO_SHARE),
         ((used <= 0.0) | (used > 1.0), "utilisation_frac is not in (0, 1]; give a share in use"),
+        (
+            (terms.tax_frac < 0.0) | (terms.tax_frac >= 1.0),
+            "tax_frac is not in [0, 1); give a share of income",
+        ),
+        (
+            (terms.tax_frac == 0.0) & ((terms.bonus_frac > 0.0) | (terms.credit_frac > 0.0)),
+            "a credit or a bonus write-off lowers a tax, but tax_frac is 0; give tax_frac",
+        ),
+        (
+            terms.power_oversubscription < 1.0,
+            "power_oversubscription is below 1; give 1 or more, or more headroom",
+        ),
         (terms.pue < 1.0, "pue is below 1; facility energy includes IT energy"),
         (
             (terms.colo_usd_per_kw_month > 0) & (terms.facility_usd_per_w > 0),

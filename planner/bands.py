@@ -20,6 +20,7 @@ from simkernel.models import Model
 
 TABLE = Path(costdata.__file__).parent / "tables" / "bands.csv"
 SERVING_TABLE = TABLE.with_name("serving_bands.csv")
+POWER_TABLE = TABLE.parent / "rules" / "power_bands.csv"
 
 
 Band = tuple[float, float]
@@ -43,6 +44,12 @@ def bands(regime: str = DENSE) -> dict[str, Band]:
 def serving_bands(regime: str = DENSE) -> dict[str, Band]:
     """The same for what is predicted of serving."""
     return _read(SERVING_TABLE, regime)
+
+
+@cache
+def power_bands(regime: str = DENSE) -> dict[str, Band]:
+    """The same for watts and joules per token of metered serving."""
+    return _read(POWER_TABLE, regime)
 
 
 def _read(path: Path, regime: str) -> dict[str, Band]:

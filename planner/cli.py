@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from planner import cli_app, cli_catalog, cli_recost, cli_replay, cli_validate
+from planner import cli_app, cli_catalog, cli_export, cli_recost, cli_replay, cli_validate
 from planner.cli_ends import shown, told_faults
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.add_typer(cli_catalog.app, name="catalog")
 cli_validate.register(app)
 cli_app.register(app)
+cli_export.register(app)
 cli_recost.register(app)
 cli_replay.register(app)
 

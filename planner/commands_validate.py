@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from costdata import catalog as catalogue
-from planner.bands import regime_of_model
 from planner.protocols import predict
 from planner.request_logs import read_rows
 from planner.truth_orders import Scored
@@ -129,7 +128,7 @@ def _write(path: Path, predictions: Sequence[Scored]) -> None:
         writer.writerow([*ROW_COLUMNS, *plans, *(f"{name}_s" for name in terms)])
         for p in predictions:
             texts = [p.row.text(n) for n in ROW_COLUMNS[:5]]
-            texts += [p.case.kind, regime_of_model(p.case.model)]
+            texts += [p.case.kind, p.case.regime]
             numbers = [p.measured, p.predicted, p.ratio, int(p.is_infeasible)]
             settings = [p.plan.get(n, "") for n in plans]
             writer.writerow([*texts, *numbers, *settings, *(p.terms_s.get(n, "") for n in terms)])

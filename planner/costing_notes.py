@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from costdata.catalog import Catalog
 from costdata.quotes import chip_prices
 from planner.costing import Costed
-from planner.costing_terms import terms_of
+from planner.costing_terms import supply_given, terms_of
 from planner.kinds import kind_of
 from planner.study import Study
 from planner.study_parts import Costing
@@ -30,6 +30,9 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     costed : None where nothing was feasible
     """
     notes = {**kind_of(study).notes(study, catalog), "money": _money(study.costing, catalog)}
+    notes["scopes"] = scopes_note(study.costing)
+    if supply := supply_note(study.costing):
+        notes["supply"] = supply
     if idle := idle_prices_note(study.costing):
         notes["idle_prices"] = idle
     if costed is None:
@@ -37,6 +40,48 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     for chip in costed.chips:
         notes[f"price {chip}"] = price_note(study.costing, catalog, chip)
     return notes | {f"NULL {name}": why for name, why in costed.reasons.items()}
+
+
+def scopes_note(costing: Costing) -> str:
+    """Which scope of the GHG Protocol each column of carbon belongs to.
+
+    References
+    ----------
+    GHG Protocol Corporate Standard (scope 2) and Corporate Value Chain Standard (scope 3,
+    categories 1 and 2); Scope 2 Guidance, ch. 6: both accountings are reported.
+    """
+    if costing.acquire not in BOUGHT:
+        return (
+            "rented: operational_kgco2e and embodied_kgco2e are the provider's; for the renter "
+            "both are scope 3, category 1 (purchased services)"
+        )
+    return (
+        "operational_kgco2e is scope 2: location-based in location_average_kgco2e, market-based "
+        "in market_kgco2e (report both); embodied_kgco2e is scope 3, category 2 (capital goods); "
+        "on-site generators (scope 1) are not counted"
+    )
+
+
+def supply_note(costing: Costing) -> str:
+    """What bills by the hour and contracts rest on; "" where there are none."""
+    supply = supply_given(costing)
+    if supply is None:
+        return ""
+    words = [
+        f"electricity is billed in US dollars of {supply.year}, for a load that is the same in "
+        "every hour"
+    ]
+    guessed = [s.name for s in costing.sources if isinstance(s.shape, str) and s.shape != "flat"]
+    if guessed:
+        words.append(
+            f"the shape of {', '.join(guessed)} is an estimate: give 24 shares of its own"
+        )
+    if costing.sources:
+        words.append(
+            "sources are matched by the hour; excess is not netted; the grid's part has "
+            "the market factor given, which should be the residual mix"
+        )
+    return "; ".join(words)
 
 
 def price_note(costing: Costing, catalog: Catalog, chip: str) -> str:

@@ -269,6 +269,10 @@ def summary(
     return Fit(values, float(np.median(error)), float(np.quantile(error, 0.9)), len(error))
 
 
+LEAST_DAMPING = 1e-12
+"""Where nothing moves a parameter, none at all would leave its step undetermined."""
+
+
 def _descend(
     log_errors: Callable[[Floats], Floats], start: Floats, bounds: Floats
 ) -> tuple[Floats, float]:
@@ -289,7 +293,8 @@ def _descend(
             damping *= 4
         else:
             break
-        gain, x, loss, damping = loss - step_loss, step, step_loss, damping / 8
+        gain, x, loss = loss - step_loss, step, step_loss
+        damping = max(damping / 8, LEAST_DAMPING)
         if gain < 1e-10 * loss:
             break
     return x, loss

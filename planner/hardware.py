@@ -30,7 +30,7 @@ from planner.hardware_nulls import hardware_nulls
 from planner.hardware_pins import refuse_small_units
 from planner.hardware_price import Case, Priced, case_of, has_price, priced
 from planner.hardware_space import HardwareSpace, sizes_of, space_of, step_devices
-from planner.hardware_worth import BASIS, NOT_INCLUDED, repaid
+from planner.hardware_worth import BASIS, not_included, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
 from planner.null_objectives import (
     UNKNOWN_OBJECTIVE,
@@ -44,6 +44,7 @@ from planner.quoted import names_in
 from planner.search.sweep import BillResult
 from planner.study import Study
 from simkernel.columns import Floats
+from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger
 
 NEAREST_KEPT = 10
@@ -95,6 +96,11 @@ def prepare(study: Study, catalog: Catalog | None = None) -> HardwareEngine:
         check_open_count([*study.limits, *limits_of_scenarios(study)], space.count)
     for one in scenario_studies(study):
         terms_of(one.costing, catalog)
+        if one.costing.pue_curve is not None or one.costing.power_oversubscription is not None:
+            raise BadStudy(
+                "costing.pue_curve and power_oversubscription follow the load of a run, and "
+                "hardware alone has none; give costing.pue"
+            )
     return HardwareEngine(study, catalog, space, MappingProxyType(missing))
 
 
@@ -134,7 +140,11 @@ def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
 
 def notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know."""
-    return {"basis": BASIS, "period": _period(study, catalog), "not_included": NOT_INCLUDED}
+    return {
+        "basis": BASIS,
+        "period": _period(study, catalog),
+        "not_included": not_included(study.costing),
+    }
 
 
 def is_computed(name: str) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from costdata.bill import EmbodiedFactors, PlanCosts, PlanRun, Prices, plan_costs
 from costdata.hardware_bill import HardwareBill
+from costdata.supply import Supply
 from costdata.terms import CostingTerms, yearly_shares
 from planner.hardware_worth import worth
 from planner.quoted import PARTS_USD
@@ -61,13 +62,15 @@ class Inputs:
     made: EmbodiedFactors
     terms: CostingTerms
     carbon: str
+    supply: Supply | None = None
 
     def costs(self) -> PlanCosts:
         """Cost, carbon and water of the rows."""
         shares = yearly_shares(self.terms)
         return plan_costs(
-            self.bill, self.run, self.prices, self.made, self.terms, shares, self.carbon
-        )
+            self.bill, self.run, self.prices, self.made, self.terms, shares, self.carbon,
+            self.supply,
+        )  # fmt: skip
 
     def columns(self) -> dict[str, Floats]:
         """Every figure that they come to."""

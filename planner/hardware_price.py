@@ -20,7 +20,7 @@ from costdata.quotes import HIGH, LOW, TYPICAL
 from costdata.terms import CostingTerms
 from planner.bands import bands as factors_of
 from planner.costing import limits_on
-from planner.costing_terms import terms_of
+from planner.costing_terms import supply_given, terms_of
 from planner.evaluate import Limit
 from planner.hardware_bands import Inputs, bands
 from planner.hardware_figures import (
@@ -154,7 +154,9 @@ def _inputs(case: Case, found: Figures) -> Inputs:
         hours=hours,
         tokens=np.full(len(hours), np.nan),
     )
-    return Inputs(found.bill, run, found.prices, found.made, case.terms, case.study.costing.carbon)
+    costing = case.study.costing
+    supply = supply_given(costing)
+    return Inputs(found.bill, run, found.prices, found.made, case.terms, costing.carbon, supply)
 
 
 def _ends(case: Case, devices: Floats, found: Figures, inputs: Inputs) -> tuple[Inputs, Inputs]:

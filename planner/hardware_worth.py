@@ -1,6 +1,7 @@
 """Own or rent over the life of the hardware: worth today, and the cost of a device-hour both ways.
 
-Break-even use and payback come with the bill. Taxes are not known here.
+Break-even use and payback come with the bill. Dollars are before tax: taxes come in through the
+yearly shares of capital (`costdata.depreciation`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,28 @@ from costdata.bill import PlanCosts, Prices
 from costdata.hardware_bill import HardwareBill
 from costdata.own_or_rent import CAPITAL
 from costdata.terms import CostingTerms, yearly_shares
+from planner.study_parts import Costing
 from simkernel.columns import Floats
 
-NOT_INCLUDED = (
-    "taxes and depreciation, subsidies, insurance, software, people beyond the staff term, "
-    "installation time, price changes over the life, failures and spare parts beyond maintenance"
+LEFT_OUT = {
+    "tax_frac": "taxes and depreciation",
+    "credit_frac": "subsidies",
+    "insurance_frac": "insurance",
+    "software_usd_per_device_year": "software",
+}
+"""Keys of [costing] and what no figure of a hardware study holds without them."""
+
+NEVER_INCLUDED = (
+    "people beyond the staff term, installation time, price changes over the life, failures and "
+    "spare parts beyond maintenance"
 )
-"""What no figure of a hardware study holds."""
+
+
+def not_included(costing: Costing) -> str:
+    """What no figure of a hardware study holds."""
+    lacking = [words for key, words in LEFT_OUT.items() if not getattr(costing, key)]
+    return ", ".join([*lacking, NEVER_INCLUDED])
+
 
 BASIS = (
     "npv_usd, own_npv_usd, rent_npv_usd, usd_per_device_hour, breakeven_utilisation_frac, "

@@ -18,8 +18,9 @@ from costdata.bill import (
 )
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
+from costdata.supply import Supply
 from costdata.terms import CostingTerms, YearlyShares, yearly_shares
-from planner.costing_terms import terms_of
+from planner.costing_terms import supply_given, terms_of
 from planner.facts_given import chip_facts, planning_facts, site_facts
 from planner.purchase import coded, idle_it_w, rows_of
 from planner.quoted import Quotes, quotes_of
@@ -39,6 +40,7 @@ class Desk:
     quotes : of every chip, (k,)
     chip_unverified, site_unverified : facts that nobody checked, (k,) and (s,)
     unverified : those of the planning figures
+    supply : tariff by the hour and contracts, None where the study has none
     """
 
     study: Study
@@ -48,6 +50,7 @@ class Desk:
     chip_unverified: Floats
     site_unverified: Floats
     unverified: float
+    supply: Supply | None = None
 
     @property
     def chips(self) -> tuple[str, ...]:
@@ -115,6 +118,7 @@ def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
         chip_unverified=np.array([_count(chip_facts(study, catalog, name)) for name in chips]),
         site_unverified=np.array([_count(site_facts(study, catalog, name)) for name in sites]),
         unverified=_count(planning_facts(study, catalog)),
+        supply=supply_given(study.costing),
     )
 
 
@@ -137,6 +141,7 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
         desk.terms.take(site_rows),
         desk.shares.take(site_rows),
         desk.study.costing.carbon,
+        desk.supply,
     )
     costs.columns.update(_by_direction(desk.study, plans, plan_rows, costs.columns))
     chips = bought.chips[rows]
@@ -157,6 +162,7 @@ def price_at_site(
         desk.terms.take(one),
         desk.shares.take(one),
         desk.study.costing.carbon,
+        desk.supply,
     )
     facts = desk.chip_unverified[bought.chips] + desk.site_unverified[site] + desk.unverified
     by_direction = _by_direction(desk.study, plans, bought.plans, costs.columns)

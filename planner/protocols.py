@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from planner import request_protocols, serving_protocols
+from planner import power_protocols, request_protocols, serving_protocols
 from planner.factors import one_factor
 from planner.held_out import left_out_residuals
+from planner.power_truth import is_metered, metered_rows
 from planner.profile_fit import fit, problem_of
 from planner.request_logs import is_log
 from planner.serving_truth import is_serving, serving_rows
@@ -46,6 +47,12 @@ def predict(rows: Sequence[TruthRow], catalog: Catalog, protocol: str) -> Valida
         return joined(others, predict(logs, catalog, protocol))
     if logs:
         return request_protocols.predict(logs, catalog, name, columns)
+    metered = tuple(row for row in rows if is_metered(row))
+    if metered and len(metered) < len(rows):
+        rest = predict(tuple(r for r in rows if not is_metered(r)), catalog, protocol)
+        return joined(rest, predict(metered, catalog, protocol))
+    if metered:
+        return power_protocols.predict(metered, catalog, name, columns)
     serving = tuple(row for row in rows if is_serving(row))
     if serving and len(serving) < len(rows):
         trained = predict(tuple(r for r in rows if not is_serving(r)), catalog, protocol)
@@ -81,7 +88,9 @@ def _parsed(protocol: str, rows: Sequence[TruthRow]) -> tuple[str, tuple[str, ..
             f"--protocol {protocol}: wanted shipped, fitted, leave_one_out:COLUMN or "
             "one_factor:COLUMN,…"
         )
-    strange = [c for c in columns if not any(c in row.cells for row in serving_rows(rows))]
+    known = serving_rows(tuple(r for r in rows if not is_metered(r)))
+    known += metered_rows([r for r in rows if is_metered(r)])
+    strange = [c for c in columns if not any(c in row.cells for row in known)]
     if strange:
         raise BadStudy(f"--protocol {protocol}: no row has the column {', '.join(strange)}")
     return name, columns

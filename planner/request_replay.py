@@ -10,6 +10,7 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.configs import read_model
+from planner.bands import regime_of_model
 from planner.request_logs import LOG_PATH, RequestLog, read_log
 from planner.truth_rows import TruthRow
 from simkernel.columns import Floats
@@ -44,6 +45,11 @@ class LoggedRun:
     def kind(self) -> str:
         """The name of the profile, as training cases have it."""
         return self.row.text("engine")
+
+    @property
+    def regime(self) -> str:
+        """Whose error of speed the model has."""
+        return regime_of_model(self.model)
 
     @property
     def devices(self) -> float:

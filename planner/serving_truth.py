@@ -18,6 +18,7 @@ import numpy as np
 from costdata.catalog import Catalog
 from costdata.configs import read_model
 from costdata.facts import TABLES
+from planner.bands import regime_of_model
 from planner.truth_rows import TruthRow
 from simkernel.errors import MissingFact
 from simkernel.hardware import PRECISIONS
@@ -90,6 +91,11 @@ class Case:
     def kind(self) -> str:
         """The name of the profile, as training cases have it."""
         return self.engine
+
+    @property
+    def regime(self) -> str:
+        """Whose error of speed the model has."""
+        return regime_of_model(self.model)
 
     @property
     def devices(self) -> float:

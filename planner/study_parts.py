@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from planner.study_supply import BillYear, EnergySource, EnergyTier, PueCurve, TimeOfUse
+
 PUBLISHED_BATCH_TOKENS = 15_360 * 4_096.0  # DeepSeek-V3 report, arXiv 2412.19437, section 4.2
 """Default of max_global_batch_tokens: the largest batch we know a published run to have held."""
 
@@ -37,6 +39,7 @@ Embodied = Literal["pcf", "act", "boavizta"]
 Money = Literal["nominal", "real"]
 Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
 SearchDriver = Literal["auto", "sweep", "evolve", "sample"]
+WriteOff = Literal["straight_line", "macrs_3", "macrs_5", "macrs_7", "macrs_15"]
 RentPlan = Literal["reserved", "on_demand", "spot"]
 
 
@@ -197,6 +200,13 @@ class Costing:
         float | None,
         Field(strict=True, ge=1, le=5, description="facility over IT energy, from 1 to 5"),
     ] = None
+    pue_curve: Annotated[
+        PueCurve | None, Field(description="{ fixed_frac = 0.06, proportional_frac = 0.12 }")
+    ] = None
+    power_oversubscription: Annotated[
+        float | None,
+        Field(strict=True, ge=1, le=3, description="peak over provided power, from 1 to 3"),
+    ] = None
     grid_kgco2e_per_kwh: Annotated[
         AtLeastZero | None, Field(le=3, description="kgCO2e per kWh, from 0 to 3 (not grams)")
     ] = None
@@ -216,6 +226,27 @@ class Costing:
     residual_frac: Annotated[Fraction | None, Field(description="a share from 0 to 1")] = None
     maintenance_frac: Annotated[
         Fraction | None, Field(description="a share of capex per year, from 0 to 1")
+    ] = None
+    insurance_frac: Annotated[
+        Fraction | None, Field(description="a share of capex per year, from 0 to 1")
+    ] = None
+    software_usd_per_device_year: Annotated[
+        AtLeastZero | None, Field(le=1e6, description="dollars a year and device, at least 0")
+    ] = None
+    tax_frac: Annotated[
+        Fraction | None, Field(lt=1, description="income tax, a share from 0 to below 1")
+    ] = None
+    depreciation: Annotated[
+        WriteOff | None, Field(description='"straight_line" or "macrs_3", _5, _7, _15: IT')
+    ] = None
+    facility_depreciation: Annotated[
+        WriteOff | None, Field(description='"straight_line" or "macrs_3", _5, _7, _15: building')
+    ] = None
+    credit_frac: Annotated[
+        Fraction | None, Field(description="investment credit, a share of capex from 0 to 1")
+    ] = None
+    bonus_frac: Annotated[
+        Fraction | None, Field(description="share written off in year 1, from 0 to 1")
     ] = None
     utilisation_frac: Annotated[
         Fraction | None, Field(ge=1e-4, description="share of hours at work, from 0.0001 to 1")
@@ -246,6 +277,19 @@ class Costing:
         Fraction | None, Field(description="a share per year, only with real money")
     ] = None
     carbon_usd_per_t: Annotated[AtLeastZero, Field(description="a price of at least 0")] = 0.0
+    bill_year: Annotated[BillYear | None, Field(description="a calendar year, e.g. 2027")] = None
+    time_of_use: Annotated[
+        tuple[TimeOfUse, ...],
+        Field(description="tables of hours and prices, [{ from_hour = 14, usd_per_kwh = 0.2 }]"),
+    ] = ()
+    energy_tiers: Annotated[
+        tuple[EnergyTier, ...],
+        Field(description="tables of monthly kWh and prices, the last without an end"),
+    ] = ()
+    sources: Annotated[
+        tuple[EnergySource, ...],
+        Field(description="tables of contracts or own plant with name, mw, usd_per_kwh, shape"),
+    ] = ()
     price_usd: Annotated[
         Mapping[str, Amount],
         Field(description='accelerators and prices, { "H100-SXM" = 25000 }'),

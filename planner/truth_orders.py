@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from planner.power_protocols import NodePrediction
 from planner.request_protocols import LogPrediction
 from planner.serving_protocols import ServingPrediction
 from planner.validate import Prediction
 
-Scored = Prediction | ServingPrediction | LogPrediction
-"""A figure of training or of serving, predicted and measured."""
+Scored = Prediction | ServingPrediction | LogPrediction | NodePrediction
+"""A figure of training, of serving or of a metered node, predicted and measured."""
 
 AnyScored = TypeVar("AnyScored", bound=Scored)
 
@@ -34,7 +35,9 @@ SERVING_SETTINGS = (
 )  # fmt: skip
 """Settings of serving rows; only the parallel layout is varied, as a whole."""
 
-PER_REQUEST = ("ttft_s", "tpot_s")
+PER_REQUEST = (
+    "ttft_s", "tpot_s", "device_mean_w", "j_per_token", "node_mean_w", "node_peak_w"
+)  # fmt: skip
 """Metrics that more devices do not share out."""
 
 FEWEST_TO_RANK = 3

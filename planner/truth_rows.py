@@ -30,7 +30,21 @@ SWEEP_COLUMNS = (
 )  # fmt: skip
 """The same of a file of serving sweeps, one configuration a row."""
 
-KINDS_OF_FILE = (TRAINING_COLUMNS, SERVING_COLUMNS, SWEEP_COLUMNS)
+METERED_COLUMNS = (
+    "case_id", "model", "gpu", "n_gpu", "tp", "ep", "weight_precision", "engine", "task",
+    "avg_batch", "avg_output_len", "tok_s", "joules_per_token", "power_w_per_gpu", "power_scope",
+    "source", "anomaly", "use",
+)  # fmt: skip
+"""The same of a file of metered serving runs."""
+
+NODE_COLUMNS = (
+    "case_id", "what", "value", "unit", "accelerator", "n_accel", "scope", "workload", "source",
+)  # fmt: skip
+"""The same of a file of metered training nodes."""
+
+KINDS_OF_FILE = (
+    TRAINING_COLUMNS, SERVING_COLUMNS, SWEEP_COLUMNS, METERED_COLUMNS, NODE_COLUMNS
+)  # fmt: skip
 
 NUMBERS = (
     "value", "n_accel", "tp", "pp", "dp", "cp", "ep", "vpp", "zero_stage", "seq_len",
@@ -38,8 +52,12 @@ NUMBERS = (
     "n_kv_heads", "ffn_hidden", "vocab", "head_dim", "scaleout_gbytes_per_s",
     "input_len", "output_len", "isl", "osl", "concurrency", "n_gpu_clean", "attention_dp_size",
     "moe_ep_size", "pp_size", "silicon_ttft_ms", "silicon_tpot_ms",
+    "n_gpu", "avg_batch", "avg_output_len", "tok_s", "joules_per_token", "power_w_per_gpu",
 )  # fmt: skip
 """Columns whose cells are numbers above 0, or blank."""
+
+NODE_UNIT = "W/node"
+"""Unit of the rows of metered nodes that may be scored."""
 
 MAY_BE_ZERO = ("zero_stage", "attention_dp_size", "moe_ep_size")
 """Columns whose 0 means none."""
@@ -146,6 +164,9 @@ def _file_faults(path: Path, rows: Sequence[TruthRow]) -> list[str]:
 
 
 def _row_faults(row: TruthRow) -> list[str]:
+    """Cells that are no amounts; rows of nodes that state no watts are told apart later."""
+    if "scope" in row.cells and row.text("unit") != NODE_UNIT:
+        return []
     return [
         f"{row.where} {name}: {row.text(name)!r} is not a number above 0"
         for name in NUMBERS

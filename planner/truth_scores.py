@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.bands import Band, bands, regime_of_model, serving_bands
+from planner.bands import Band, bands, power_bands, serving_bands
 from planner.truth_orders import PER_REQUEST, Scored, order_scores, rank_tau
 
 GROUPS: Mapping[str, str] = {
@@ -18,11 +18,19 @@ GROUPS: Mapping[str, str] = {
 }
 """Groups of the report, and the column of the truth file each is read from."""
 
-BAND_OF = {"throughput": "tokens_per_s", "memory_bytes": "resident_bytes"}
+BAND_OF = {
+    "throughput": "tokens_per_s",
+    "memory_bytes": "resident_bytes",
+    "node_mean_w": "it_mean_w",
+    "node_peak_w": "it_peak_w",
+}
 """Which row of bands.csv a metric of the report is held to."""
 
 INNER_OVER_OUTER = 1.2816 / 1.6449
 """Logarithm of an 80% band over that of a 90% one, for a normal distribution (its quantiles)."""
+
+METERED_RUNS = ("device_mean_w", "j_per_token")
+"""Metrics of metered serving runs, with bands of their own."""
 
 
 def scores(predictions: Iterable[Scored]) -> dict[str, Any]:
@@ -75,9 +83,11 @@ def score(predictions: Sequence[Scored]) -> dict[str, float | None]:
 
 def _band(prediction: Scored) -> Band:
     """The shipped 90% band of a prediction."""
+    regime = prediction.case.regime
+    if prediction.metric in METERED_RUNS:
+        return power_bands(regime)[prediction.metric]
     if prediction.metric not in BAND_OF:
-        return serving_bands(regime_of_model(prediction.case.model))[_latency(prediction.metric)]
-    regime = regime_of_model(prediction.case.model)
+        return serving_bands(regime)[_latency(prediction.metric)]
     return bands(regime)[BAND_OF[prediction.metric]]
 
 

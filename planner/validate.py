@@ -15,7 +15,7 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.profiles import VENDOR
-from planner.bands import bands
+from planner.bands import bands, regime_of_model
 from planner.truth_models import model_of_row
 from planner.truth_plans import Decisions, is_as_stated, plans_of_row
 from planner.truth_rows import TruthRow
@@ -64,6 +64,11 @@ class Case:
     def overlaps(self) -> tuple[bool, bool]:
         """Whether tensor traffic runs beside its products, and a step is one graph."""
         return self.stack.overlaps_tensor, self.stack.is_one_graph
+
+    @property
+    def regime(self) -> str:
+        """Whose error of speed the model has."""
+        return regime_of_model(self.model)
 
     @property
     def job(self) -> TrainingJob:

@@ -35,6 +35,7 @@ from simkernel.roofline import (
     attention_work,
     gemm_rates,
     stream_rates,
+    stream_work,
 )
 from simkernel.serving_engine import Engine, EngineCurves
 from simkernel.serving_plans import ServingPlans
@@ -48,6 +49,9 @@ LEAST_BYTES = 0.9
 MOST_MEMORY_RATE_FRAC = 0.93
 """Of the rated memory bandwidth that the best stream reaches (decode attention on B200 in
 engine_curves.csv: 0.89 to 0.95)."""
+
+STATE_BYTES = 4.0
+"""Of a value of a recurrent state: FP32 (Mamba-2 reference kernels, arXiv 2405.21060)."""
 
 Meeting = Callable[[LayerKind, Core], Pass]
 """What one attention core of a layer takes."""
@@ -126,6 +130,8 @@ def decode_parts(rig: Rig, sequences: Column, context_tokens: Column) -> Parts:
     is_narrow = cache_bytes < WIDE_BYTES
 
     def met(kind: LayerKind, core: Core) -> Pass:
+        if core.kind == "state":
+            return _state_step(share, core)
         both = rig.curves.latent_decode if core.kind == "mla" else rig.curves.decode
         cells = {f.name: _picked(getattr(both, f.name), is_narrow) for f in fields(AttentionCurve)}
         faster = {n: cells[n] * rig.engine.cache_frac for n in ("flop_frac_max", "hbm_frac")}
@@ -151,6 +157,8 @@ def prefill_parts(
     share = _share(rig, prompts * prompt_tokens, prompts, prompt_tokens)
 
     def met(kind: LayerKind, core: Core) -> Pass:
+        if core.kind == "state":
+            return state_scan(share, core, 1.0)
         curve = rig.curves.latent_prefill if core.kind == "mla" else rig.curves.prefill
         rates = attention_rates(replace(rig.chips, attention=curve), rig.engine.core_frac)
         return computed(attention_work(rates, _prompt_core(share, core, context_tokens)))
@@ -187,8 +195,7 @@ def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
         "floor": _small_kernels(rig.engine, kind, rig.model.hidden),
     }
     for core in kind.cores:
-        work = state_scan(share, core, 1.0) if core.kind == "state" else met(kind, core)
-        parts["attention"] = parts.get("attention", Pass()) + work
+        parts["attention"] = parts.get("attention", Pass()) + met(kind, core)
     if kind.mlp == "moe":
         parts["experts"] = layer_products(share, replace(kind, weights=routed))
         apart = (rig.plans.attention_data_parallel > 1) * 1.0
@@ -304,6 +311,17 @@ def _decode_core(
         value_dim=value_dim,
         bytes_per_value=cache_bytes,
     )
+
+
+def _state_step(share: Share, core: Core) -> Pass:
+    """One token per sequence through a recurrent core: its whole state is read and written back.
+
+    A prompt keeps its state on the processor from token to token; a decode step cannot. The state
+    is FP32, the last inputs of the short convolution have 16 bits (as in models.state_bytes).
+    """
+    held = core.state_values * STATE_BYTES + core.conv_values * WIDE_BYTES
+    moved = stream_work(share.stream, 2.0 * held * share.tokens / share.tensor)
+    return state_scan(share, core, 1.0) + computed(moved)
 
 
 def _prompt_core(share: Share, core: Core, context: Column) -> CoreShape:

@@ -15,6 +15,8 @@ SITE = dict.fromkeys(CostingTerms.__dataclass_fields__, 0.0) | {
     "facility_life_years": 14.0,
     "embodied_life_years": 5.0,
     "pue": 1.2,
+    "pue_proportional_frac": np.nan,
+    "power_oversubscription": 1.0,
     "colo_usd_per_kw_month": 184.06,
     "utilisation_frac": 1.0,
     "headroom_frac": 0.1,

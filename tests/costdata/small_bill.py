@@ -39,6 +39,13 @@ def terms(**changed):
         "facility_life_years": 14,
         "residual_frac": 0.2,
         "maintenance_frac": 0.05,
+        "insurance_frac": 0,
+        "software_usd_per_device_year": 0,
+        "tax_frac": 0,
+        "credit_frac": 0,
+        "bonus_frac": 0,
+        "depreciation_code": 2,
+        "facility_depreciation_code": 4,
         "usd_per_kwh": 0.08,
         "demand_usd_per_kw_month": 0,
         "minimum_billing_frac": 0,
@@ -50,6 +57,10 @@ def terms(**changed):
         "facility_usd_per_w": 0,
         "staff_usd_per_year": 0,
         "pue": 1.25,
+        "pue_fixed_frac": 0,
+        "pue_proportional_frac": np.nan,
+        "pue_climate_frac": 0,
+        "power_oversubscription": 1,
         "grid_average_kgco2e_per_kwh": 0.4,
         "grid_marginal_kgco2e_per_kwh": 0.6,
         "market_kgco2e_per_kwh": np.nan,
@@ -65,7 +76,8 @@ def terms(**changed):
     merged = plain | changed
     rows = max(np.size(v) for v in merged.values())
     full = {k: np.broadcast_to(np.asarray(v, float), (rows,)).copy() for k, v in merged.items()}
-    full["acquire_code"] = full["acquire_code"].astype(int)
+    for name in ("acquire_code", "depreciation_code", "facility_depreciation_code"):
+        full[name] = full[name].astype(int)
     return CostingTerms(**full)
 
 

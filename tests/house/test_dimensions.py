@@ -41,6 +41,7 @@ COMING = tuple(name for name in ("simkernel.power",) if importlib.util.find_spec
 
 FACTORS = {
     "[time]": 7.3,
+    "[temperature]": 2.3,
     "[information]": 3.1,
     "[work]": 11.9,
     "[energy]": 5.7,

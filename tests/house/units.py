@@ -30,6 +30,7 @@ for definition in (
     "l = [volume]",
     "cm = [length]",
     "mm = 0.1 * cm",
+    "k = [temperature]",
     "count = []",
 ):
     REGISTRY.define(definition)
@@ -39,6 +40,7 @@ WORDS = {
     **{word: word for word in ("byte", "pb", "kgco2e", "kg", "t", "hour", "day", "month", "year")},
     "tonne": "t",
     **{f"{word}s": word for word in ("byte", "hour", "day", "month", "year")},
+    **{"c": "k", "k": "k"},  # degrees Celsius: only differences enter equations
     "mm2": "mm ** 2",
     "cm2": "cm ** 2",
     "frac": "count",
@@ -61,6 +63,7 @@ PLAIN = {
     **dict.fromkeys(("usd_per_tonne", "carbon_usd_per_t"), "usd / kgco2e"),  # tonnes of CO2e
     **dict.fromkeys(("output", "usable_per_unit"), "count"),
     **dict.fromkeys(("key_dim", "value_dim", "oversubscription", "pue", "lost"), "count"),
+    "power_oversubscription": "count",
     **dict.fromkeys(("compute_exponent", "memory_exponent", "columns_half"), "count"),
     **dict.fromkeys(("rows_half", "inner_half", "tokens_half"), "count"),
     **dict.fromkeys(("expert_imbalance", "expert_skew", "skew"), "count"),

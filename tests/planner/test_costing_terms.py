@@ -46,6 +46,18 @@ KEYS = {
     "colo_usd_per_kw_month=300": ("usd", ()),
     "facility_usd_per_w=12": ("usd", ()),
     "facility_kgco2e_per_w=2": ("kgco2e", ()),
+    "insurance_frac=0.01": ("usd", ()),
+    "power_oversubscription=1.2": ("provisioned_w", ()),
+    "pue_curve={ fixed_frac = 0.06, proportional_frac = 0.3 }": ("facility_mwh", ()),
+    "software_usd_per_device_year=4500": ("usd", ()),
+    "tax_frac=0.26": ("usd", ()),
+    "depreciation=straight_line": ("usd", ("costing.tax_frac=0.26",)),
+    "facility_depreciation=macrs_7": (
+        "usd",
+        ("costing.tax_frac=0.26", "costing.facility_usd_per_w=12"),
+    ),
+    "credit_frac=0.3": ("usd", ("costing.tax_frac=0.26",)),
+    "bonus_frac=0.4": ("usd", ("costing.tax_frac=0.26",)),
     "staff_usd_per_year=9e6": ("usd", ()),
     "network_life_years=2": ("usd", ()),
     "facility_life_years=40": ("usd", ("costing.facility_usd_per_w=12",)),
@@ -289,3 +301,161 @@ def test_what_is_not_known_is_null_on_the_front_and_never_nought(priced, dense):
             values = np.asarray(front[name], float)
             assert np.isnan(values).any()
             assert not (values == 0).any()
+
+
+FLAT = 'costing.sources=[{ name = "solar park", mw = MW, usd_per_kwh = 0.04, shape = "flat" }]'
+
+
+class TestSupply:
+    """Electricity by the hour, in tiers and under contract, from [costing] to the bill."""
+
+    def test_a_price_for_half_the_hours_is_half_a_price(self, priced):
+        """Hours of a tariff would be read and not billed."""
+        base = ("costing.usd_per_kwh=0.06", "costing.bill_year=2027")
+        hours = "costing.time_of_use=[{ from_hour = 0, to_hour = 12, usd_per_kwh = 0.10 }]"
+        flat, split = priced("costing.usd_per_kwh=0.08"), priced(*base, hours)
+        np.testing.assert_allclose(year(split, "energy"), year(flat, "energy"), rtol=1e-12)
+
+    def test_a_contract_below_the_load_mixes_its_price_in(self, priced):
+        """Flat 10 kW at 4 cents, the rest at 8, whatever the leap year."""
+        plain = priced("costing.usd_per_kwh=0.08")
+        own = priced(
+            "costing.usd_per_kwh=0.08", "costing.bill_year=2028", FLAT.replace("MW", "0.01")
+        )
+        saved = year(plain, "energy") - year(own, "energy")
+        np.testing.assert_allclose(saved, 10 * 8760 * (0.08 - 0.04), rtol=1e-6)
+
+    def test_matching_leaves_the_residual_mix_for_the_rest(self, priced):
+        """A contract of 10 kW would clean the whole site, or nothing."""
+        base = ("costing.bill_year=2027", "costing.market_kgco2e_per_kwh=0.4")
+        market = "costing.carbon=market"
+        plain = priced("costing.market_kgco2e_per_kwh=0.4", market).columns
+        own = priced(*base, market, FLAT.replace("MW", "0.01")).columns
+        load_kwh = plain["facility_mwh"] * 1000
+        hours = load_kwh / plain["facility_mean_w"] * 1000
+        cleaned = plain["operational_kgco2e"] - own["operational_kgco2e"]
+        np.testing.assert_allclose(cleaned, 10 * hours * 0.4, rtol=1e-6)
+        np.testing.assert_array_equal(own["location_average_kgco2e"],
+                                      plain["location_average_kgco2e"])  # fmt: skip
+
+    def test_tiers_bill_the_month_of_the_plan(self, priced):
+        """Each plan would pay the price of another one's use."""
+        tiers = (
+            "costing.energy_tiers=[{ up_to_kwh_per_month = 1000.0, usd_per_kwh = 1.0 }, "
+            "{ usd_per_kwh = 0.0 }]"
+        )
+        costed = priced(tiers, "costing.bill_year=2027")
+        np.testing.assert_allclose(year(costed, "energy"), 12 * 1000.0, rtol=1e-9)
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            (("costing.bill_year=2027",), "changes nothing"),
+            (("costing.time_of_use=[{ from_hour = 5, to_hour = 5, usd_per_kwh = 0.1 }]",
+              "costing.bill_year=2027"), "no hours"),
+            (("costing.energy_tiers=[{ up_to_kwh_per_month = 5.0, usd_per_kwh = 0.1 }]",
+              "costing.bill_year=2027"), "has to rise"),
+            (('costing.sources=[{ name = "a", mw = 1.0, usd_per_kwh = 0.1, shape = [0.5] }]',
+              "costing.bill_year=2027"), "1 shares"),
+        ],
+    )  # fmt: skip
+    def test_entries_that_mean_nothing_are_refused(self, priced, given, words):
+        """Nonsense would be billed."""
+        with pytest.raises(BadStudy, match=words):
+            priced(*given)
+
+    def test_the_year_and_what_is_guessed_are_told(self, dense):
+        """A bill without currency, year and the origin of its shapes cannot be checked."""
+        given = FLAT.replace("MW", "0.01").replace('"flat"', '"solar"')
+        study = with_settings(
+            dense.engine.study, [*ONE_SITE, "costing.bill_year=2027", given], catalogue_names()
+        )
+        note = costing_notes(study, dense.engine.catalog, None)["supply"]
+        assert "US dollars of 2027" in note
+        assert "solar park is an estimate" in note
+        assert "supply" not in costing_notes(dense.engine.study, dense.engine.catalog, None)
+
+    def test_hours_without_a_calendar_are_a_missing_fact(self, priced):
+        """A silent year would put the weekends somewhere."""
+        with pytest.raises(MissingFact, match="bill_year"):
+            priced("costing.time_of_use=[{ from_hour = 5, usd_per_kwh = 0.1 }]")
+
+
+class TestTaxes:
+    def test_a_tax_raises_capital_and_leaves_energy_and_rent(self, priced):
+        """Mixed bases, some before tax and some after, would turn buy against rent."""
+        plain, taxed = priced(), priced("costing.tax_frac=0.26")
+        assert np.all(year(taxed, "servers") > year(plain, "servers"))
+        for term in ("energy", "maintenance", "staff", "colocation"):
+            np.testing.assert_array_equal(year(taxed, term), year(plain, term))
+        np.testing.assert_array_equal(taxed.columns["capex_usd"], plain.columns["capex_usd"])
+
+    def test_insurance_and_software_are_rates_of_what_is_owned(self, priced):
+        """1% of all that is paid up front; 4,500 a year for each device, spares included."""
+        costed = priced("costing.insurance_frac=0.01", "costing.software_usd_per_device_year=4500")
+        np.testing.assert_allclose(year(costed, "insurance"), 0.01 * costed.columns["capex_usd"])
+        assert np.all(year(costed, "software") >= 4500 * costed.columns["devices"])
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            (("costing.depreciation=macrs_5",), "changes nothing without a tax"),
+            (("costing.bonus_frac=0.4",), "tax_frac is 0"),
+            (("costing.tax_frac=0.2", "costing.money=real", "costing.inflation_frac=0.02"),
+             "nominal dollars"),
+        ],
+    )  # fmt: skip
+    def test_write_offs_without_a_tax_to_lower_are_refused(self, priced, given, words):
+        """A credit would be read and change nothing, or in the wrong money."""
+        with pytest.raises(BadStudy, match=words):
+            priced(*given)
+
+
+CURVE = "costing.pue_curve={ fixed_frac = 0.06, proportional_frac = 0.12MORE }"
+
+
+class TestLoadAndWeather:
+    def test_pue_is_that_of_the_load(self, priced):
+        """cost_carbon G13: 1.12 + 0.06 over the load; a half-empty hall at 1.18 would be cheap."""
+        columns = priced(CURVE.replace("MORE", "")).columns
+        load = columns["it_mean_w"] / columns["provisioned_w"]
+        pue = columns["facility_mean_w"] / columns["it_mean_w"]
+        np.testing.assert_allclose(pue, 1.12 + 0.06 / load, rtol=1e-12)
+        np.testing.assert_allclose(
+            columns["facility_mwh"], columns["it_mean_w"] * pue * columns["days"] * 24 / 1e6
+        )
+
+    def test_four_warm_months_add_their_share(self, priced):
+        """Four months 6 K above the start of compressors at 1% a kelvin: 0.02 over the year."""
+        months = [24.0] * 4 + [10.0] * 8
+        warm = CURVE.replace("MORE", f", frac_per_k = 0.01, wet_bulb_c = {months}")
+        plain, hot = (priced(c).columns for c in (CURVE.replace("MORE", ""), warm))
+        more = (hot["facility_mean_w"] - plain["facility_mean_w"]) / plain["it_mean_w"]
+        np.testing.assert_allclose(more, 0.02, rtol=1e-9)
+
+    def test_oversold_power_is_provided_once_but_never_below_the_mean(self, priced):
+        """A supply below the mean would trip in the first minute."""
+        plain, tight, absurd = (
+            priced(*given).columns
+            for given in ((), ("costing.power_oversubscription=1.05",),
+                          ("costing.power_oversubscription=3",))
+        )  # fmt: skip
+        wanted = np.maximum(plain["provisioned_w"] / 1.05, plain["it_mean_w"])
+        np.testing.assert_allclose(tight["provisioned_w"], wanted)
+        np.testing.assert_allclose(absurd["provisioned_w"], plain["it_mean_w"])
+        np.testing.assert_array_equal(absurd["it_peak_w"], plain["it_peak_w"])
+
+    def test_two_pues_or_half_a_climate_are_refused(self, priced):
+        """One of two figures would be ignored without a word."""
+        with pytest.raises(BadStudy, match="give one of them"):
+            priced(CURVE.replace("MORE", ""), "costing.pue=1.3")
+        with pytest.raises(BadStudy, match="give both or none"):
+            priced(CURVE.replace("MORE", ", frac_per_k = 0.01"))
+
+
+def test_carbon_is_told_by_scope(dense):
+    """Rented carbon would be reported as the tenant's own electricity."""
+    for acquire, words in (("buy", "is scope 2"), ("on_demand", "scope 3, category 1")):
+        given = [*ONE_SITE, f"costing.acquire={acquire}"]
+        study = with_settings(dense.engine.study, given, catalogue_names())
+        assert words in costing_notes(study, dense.engine.catalog, None)["scopes"]

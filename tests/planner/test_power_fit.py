@@ -1,34 +1,17 @@
 """Power curves from metered runs; the runs here are made up, the real ones have no licence."""
 
-import csv
-
 import numpy as np
 import pytest
+from power_rows import NODE_COLUMNS, RUN_COLUMNS, nodes, run, runs, written
 
+from planner.calibrate import TABLES
 from planner.measured import Nameplate
-from planner.power_fit import Runs, fit_power, main, power_rows, read_power_transfers, read_runs
+from planner.power_fit import Runs, fit_power, main, power_rows, read_power_transfers, tables
 from simkernel.errors import BadFile
+from simkernel.hardware import PowerCurve
+from simkernel.power import device_w
 
-COLUMNS = [
-    "gpu",
-    "use",
-    "weight_precision",
-    "total_params_b",
-    "active_params_b",
-    "n_gpu",
-    "dp",
-    "avg_batch",
-    "tok_s",
-    "power_w_per_gpu",
-]
 PLATE = Nameplate("H100-SXM", {"bf16": 989e12}, 3.35e12, 450e9, 50e9, 700.0, 70.0, 108.0)
-
-
-def write_runs(path, *rows):
-    """A file of runs."""
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([COLUMNS, *rows])
-    return path
 
 
 def test_a_known_power_curve_is_recovered():
@@ -39,42 +22,59 @@ def test_a_known_power_curve_is_recovered():
     assert fit.p90_error_frac < 0.01
 
 
-def test_a_dense_run_reads_its_weights_every_step(tmp_path):
-    """Memory utilisation of a run would not be weights x steps/s over the memory rate."""
-    path = write_runs(
-        tmp_path / "runs.csv", ["H100", "yes", "bfloat16", 8, 8, 1, 1, 10, 1000, 500]
-    )
-    runs = read_runs(path, {"H100-SXM": PLATE, "B200-SXM": PLATE})["H100-SXM"]
-    assert runs.memory_frac[0] == pytest.approx(16e9 * 100 / 3.35e12)
-    assert runs.compute_frac[0] == pytest.approx(2 * 8e9 * 1000 / 989e12)
-
-
-def test_experts_are_read_as_often_as_a_batch_meets_them(tmp_path):
-    """A sparse model at batch one would read all its weights."""
-    row = ["H100", "yes", "bfloat16", 100, 10, 1, 1, 1, 1, 500]
-    path = write_runs(tmp_path / "runs.csv", row)
-    runs = read_runs(path, {"H100-SXM": PLATE, "B200-SXM": PLATE})["H100-SXM"]
-    assert runs.memory_frac[0] == pytest.approx(20e9 / 3.35e12)
-
-
 def test_rows_marked_unusable_are_left_out(tmp_path):
     """Host-bound runs would bend the curve."""
-    path = write_runs(tmp_path / "runs.csv", ["H100", "no", "bfloat16", 8, 8, 1, 1, 1, 1, 9])
-    assert read_runs(path, {"H100-SXM": PLATE, "B200-SXM": PLATE}) == {}
+    bad = [run(watts=1.0, batch=b, use="no", anomaly="host-bound") for b in (1, 2, 3)]
+    made = [
+        tables([written(tmp_path / f"{n}.csv", rows, RUN_COLUMNS), node_file(tmp_path)], TABLES)
+        for n, rows in (("clean", runs()), ("dirty", runs() + bad))
+    ]
+    assert made[0] == made[1]
+
+
+def node_file(tmp_path):
+    return written(tmp_path / "nodes.csv", nodes(), NODE_COLUMNS)
+
+
+def test_no_fitted_curve_leaves_its_floor_or_its_limit(tmp_path):
+    """A device above its cap, or below idle, would be priced and cooled."""
+    path = written(tmp_path / "runs.csv", runs(), RUN_COLUMNS)
+    made = tables([path, node_file(tmp_path)], TABLES)
+    curve = {row["accelerator"]: row for row in made["power_curves.csv"]}["H100-SXM"]
+    fields = PowerCurve.__dataclass_fields__
+    power = PowerCurve(**{name: np.array([float(curve[name])]) for name in fields})
+    assert device_w(power, 0.0, 0.0) == pytest.approx(108.0)
+    assert device_w(power, 1.0, 1.0) <= 700.0
+    assert curve["compute_exponent"] >= 0.3
+
+
+def test_only_curves_and_quantiles_leave_the_metered_rows(tmp_path):
+    """Rows without a licence would be shipped."""
+    path = written(tmp_path / "runs.csv", runs(), RUN_COLUMNS)
+    made = tables([path, node_file(tmp_path)], TABLES)
+    assert set(made) == {
+        "power_curves.csv", "rules/metered_engine.csv", "rules/node_hosts.csv",
+        "rules/power_bands.csv",
+    }  # fmt: skip
+    text = str(made)
+    assert "lm-arena" not in text
+    assert "Qwen" not in text
 
 
 def test_a_file_without_the_columns_is_refused(tmp_path):
     """A wrong path would end in a traceback."""
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(BadFile, match="wanted a file like"):
-        read_runs(path, {"H100-SXM": PLATE, "B200-SXM": PLATE})
+    with pytest.raises(BadFile, match="lacks"):
+        tables([path], TABLES)
+    with pytest.raises(BadFile, match="0 metered runs and 2 nodes"):
+        tables([node_file(tmp_path)], TABLES)
 
 
 def test_the_command_says_what_is_wrong_with_a_missing_file(tmp_path, capsys):
     """The command would fail without a word."""
     assert main([str(tmp_path / "none.csv")]) == 2
-    assert "No such file" in capsys.readouterr().err
+    assert "cannot be read" in capsys.readouterr().err
 
 
 def test_a_transferred_curve_keeps_its_shape_up_to_its_own_limit(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 from costdata import catalog
 from costdata.configs import read_model
+from simkernel.models import state_bytes
 from simkernel.ops import summed
 from simkernel.serve import Load, offline_run, static_batch, steady
 from simkernel.serving_engine import Engine
@@ -244,3 +245,14 @@ def test_an_exchange_sends_a_token_once_to_each_rank():
     once = 4096.0 * few.model.hidden * (1.0 + 2.0) * 94  # fp8 out, bf16 back, layers
     assert sent[0] == pytest.approx(3.0 * once, rel=1e-6)
     assert 3.0 * once < sent[1] < 8.0 * once
+
+
+def test_a_decode_step_moves_the_whole_state_of_recurrent_layers():
+    """States that are kept but never moved made hybrid models two to four times too fast."""
+    slug = "nvidia--NVIDIA-Nemotron-Nano-9B-v2"
+    one = rig(slug, "H100-SXM", tensor_parallel=1, precision_code=0)
+    few, many = (summed(decode_parts(one, n, 500.0)) for n in (64.0, 128.0))
+    moved_bytes = 2 * 64 * state_bytes(read_model(slug))
+    more_bytes = (many.peak_hbm_s - few.peak_hbm_s) * 3.35e12
+    assert np.all(more_bytes > moved_bytes)
+    assert np.all(more_bytes < 1.4 * moved_bytes)  # the rest is the cache of its few attention

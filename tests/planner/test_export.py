@@ -1,0 +1,144 @@
+"""A stored plan as cost rows and as a bill of materials: columns, sums, and refusals."""
+
+import csv
+import io
+import re
+from datetime import datetime
+
+import pytest
+from small import planner
+
+from planner.focus import COLUMNS, focus_rows, totals
+from planner.launch import DEGREES, launch_script, megatron_arguments
+from simkernel.errors import BadStudy
+
+CAPITAL = ("servers", "stranded", "spares", "network", "storage", "head_nodes", "facility")
+REQUIRED = (
+    "BilledCost", "BillingAccountId", "BillingCurrency", "BillingPeriodEnd",
+    "BillingPeriodStart", "ChargeCategory", "ChargeDescription", "ChargePeriodEnd",
+    "ChargePeriodStart", "ContractedCost", "EffectiveCost", "InvoiceIssuerName", "ListCost",
+    "ProviderName", "PublisherName", "ServiceCategory", "ServiceName",
+)  # fmt: skip
+"""Columns that FOCUS 1.0 forbids to be null."""
+
+
+@pytest.fixture(scope="module")
+def exported(workspace):
+    """exported(form, *words): the document of an export of the first plan."""
+
+    def export(form, *words):
+        return planner(
+            "export", "1", "1", "--to", form, *words, "--db", workspace.db, "--json"
+        ).document
+
+    return export
+
+
+@pytest.fixture(scope="module")
+def plan(workspace):
+    return planner("explain", "1", "1", "--db", workspace.db, "--json").document
+
+
+def test_rows_have_the_published_columns_in_order(exported):
+    """A tool that reads FOCUS would refuse the file: 43 columns, alphabetical (FOCUS 1.0)."""
+    found = exported("focus.csv")
+    assert found["columns"] == list(COLUMNS) == sorted(COLUMNS)
+    assert len(COLUMNS) == 43
+    for row in found["rows"]:
+        assert list(row) == list(COLUMNS)
+        assert all(row[name] != "" for name in REQUIRED)
+        assert row["ChargeCategory"] in ("Usage", "Purchase")
+
+
+def test_cost_rows_sum_to_the_plan(exported, plan):
+    """Finance would find another total than the planner's: to 1e-9 of it."""
+    found = totals(exported("focus.csv")["rows"])
+    assert found["EffectiveCost"] == pytest.approx(plan["metrics"]["usd"], rel=1e-9)
+    paid = sum(v for n, v in plan["ledgers"]["usd"]["terms"].items() if n not in CAPITAL)
+    assert found["BilledCost"] == pytest.approx(plan["metrics"]["capex_usd"] + paid, rel=1e-9)
+
+
+def test_a_run_over_new_year_is_billed_in_its_months(plan):
+    """40 days from the 20th of December: 12 and 28 of them; a month too many would be a bill."""
+    rows = focus_rows(plan, "study", datetime(2027, 12, 20), 40.0)
+    staff = [r for r in rows if r["ServiceName"] == "staff"]
+    assert [r["BillingPeriodStart"][:7] for r in staff] == ["2027-12", "2028-01"]
+    whole = plan["ledgers"]["usd"]["terms"]["staff"]
+    assert [r["EffectiveCost"] for r in staff] == pytest.approx([0.3 * whole, 0.7 * whole])
+    assert staff[0]["ChargePeriodEnd"] == staff[1]["ChargePeriodStart"] == "2028-01-01T00:00:00Z"
+
+
+def test_what_is_ordered_sums_to_what_is_paid(exported, plan):
+    """An order that misses the cables would come to less than the plan: to 1e-9 of it."""
+    rows = exported("bom")["rows"]
+    assert sum(row["usd"] for row in rows) == pytest.approx(plan["metrics"]["capex_usd"], rel=1e-9)
+    for row in rows:
+        assert row["quantity"] * row["unit_usd"] == pytest.approx(row["usd"], rel=1e-9)
+    servers = next(row for row in rows if row["item"] == "servers")
+    assert servers["quantity"] == plan["metrics"]["purchase_units"]
+    assert float(servers["lead_low_weeks"]) <= float(servers["lead_high_weeks"])
+    switches = next(row for row in rows if row["item"] == "switches")
+    assert switches["lead_low_weeks"] == ""  # nobody says; a blank is no promise
+
+
+def test_a_person_gets_a_csv_file(workspace):
+    """The table on the screen could not be opened in a spreadsheet."""
+    text = planner("export", "1", "1", "--to", "bom", "--db", workspace.db).out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert rows[0]["item"] == "servers"
+    assert len(rows) > 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--to", "docx"), "wanted focus.csv, bom, launch"),
+        (("--to", "focus.csv", "--start", "soon"), "wanted a day"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(workspace, words, told):
+    """A form nobody has, or a day that is none, would end in a traceback."""
+    answer = planner("export", "1", "1", *words, "--db", workspace.db)
+    assert answer.code == 2
+    assert told in answer.err
+
+
+def read_back(script):
+    """Arguments and Slurm counts of a script."""
+    words = script.replace("\\\n", " ").split("pretrain_gpt.py")[1].split()
+    flags = {}
+    for i, word in enumerate(words):
+        if word.startswith("--"):
+            after = words[i + 1] if i + 1 < len(words) else "--"
+            flags[word] = "" if after.startswith("--") else after
+    return flags, {k: int(v) for k, v in re.findall(r"#SBATCH --(\S+)=(\d+)", script)}
+
+
+def test_a_script_read_back_is_the_plan(exported, plan):
+    """Another batch or degree would run than the one that was priced."""
+    flags, slurm = read_back(exported("launch")["text"])
+    axes = plan["axes"]
+    for flag, axis in DEGREES.items():
+        assert int(flags[flag]) == axes[axis]
+    devices = slurm["nodes"] * slurm["ntasks-per-node"]
+    assert devices == axes["devices"]
+    degrees = [axes[n] for n in ("tensor_parallel", "pipeline_parallel", "context_parallel")]
+    assert devices == axes["data_parallel"] * degrees[0] * degrees[1] * degrees[2]
+    samples = int(flags["--train-samples"]) * int(flags["--seq-length"])
+    steps = samples / (axes["global_batch_sequences"] * int(flags["--seq-length"]))
+    assert steps * plan["metrics"]["step_s"] / plan["metrics"]["goodput_frac"] / 86400 == (
+        pytest.approx(plan["metrics"]["days"], rel=1e-3)
+    )
+    assert ("--sequence-parallel" in flags) == (axes["tensor_parallel"] > 1)
+    assert ("--use-distributed-optimizer" in flags) == (axes["zero_stage"] == 1)
+    assert "--bf16" in flags
+
+
+def test_what_the_engine_cannot_be_told_is_refused(plan, dense):
+    """A script without the decision would run another plan under this one's name."""
+    axes = plan["axes"] | {"zero_stage": 3, "schedule": "gpipe"}
+    with pytest.raises(BadStudy) as told:
+        megatron_arguments(dense.engine.study, {**plan, "axes": axes})
+    assert len(told.value.faults) == 2
+    with pytest.raises(BadStudy, match="no whole hosts"):
+        launch_script(dense.engine.study, {**plan, "axes": plan["axes"] | {"devices": 12}}, 8)
