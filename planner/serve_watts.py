@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.columns import Floats
-from simkernel.power import device_w, host_w, mean_device_w
+from simkernel.power import device_w, host_w
 from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac
 from simkernel.serve_open import Lane, Pace
 from simkernel.serving_passes import Rig
@@ -23,19 +23,20 @@ class LaneWatts:
 
 
 def lane_watts(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> LaneWatts:
-    """Watts of a steady state: busy power while kernels run, context power while the host does.
+    """Watts of a steady state, at what it keeps busy on average over all of its time.
 
-    A lane steps for as long as it holds a request; between requests its devices wait.
+    A lane steps for as long as it holds a request; between requests its devices wait. The curves
+    are made of whole runs, gaps included, so gaps lower the shares and not the watts.
     """
     power, kernels = rig.chips.power, mean_step(lane, at)
     floor_s = np.maximum(kernels[FLOOR], 1e-12)
-    shares = (np.minimum(kernels[i] / floor_s, 1.0) for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE))
-    busy_w = np.minimum(device_w(power, *shares), power.cap_w * cap_frac)
     held = at.decoding_sequences + at.arrivals
     busy = np.minimum(floor_s / at.step_s, 1.0) * (1.0 - np.exp(-held))
-    return LaneWatts(
-        np.asarray(mean_device_w(power, busy, busy_w)), np.asarray(host_w(power, busy))
+    shares = (
+        np.minimum(kernels[i] / floor_s, 1.0) * busy for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE)
     )
+    mean_w = np.minimum(device_w(power, *shares), power.cap_w * cap_frac)
+    return LaneWatts(np.asarray(mean_w), np.asarray(host_w(power, busy)))
 
 
 def mean_step(lane: Lane, at: Pace) -> Floats:
