@@ -149,3 +149,9 @@ def _line(floor, found, lengths):
         f"{len(lengths):4} functions, median {statistics.median(lengths):.0f} lines, "
         f"90% within {lengths[int(0.9 * (len(lengths) - 1))]}, longest {lengths[-1]}"
     )
+
+
+def test_no_two_test_files_have_one_name():
+    """Pytest would collect the first and stop at the second: half of the suite, or none."""
+    names = [path.name for path in (ROOT / "tests").glob("*/test_*.py")]
+    assert sorted(names) == sorted(set(names))
