@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from planner.axes import AXES
 from planner.replay_text import replayed_text, replays_lines
 
 WIDTH = 110
-DECISIONS = (
+FIRST_DECISIONS = (
     "scenario", "accelerator", "devices", "supernode_devices", "tensor_parallel",
     "pipeline_parallel",
     "context_parallel", "expert_parallel", "data_parallel", "virtual_stages",
@@ -21,6 +22,8 @@ DECISIONS = (
     "replicas", "attention_data_parallel", "kv_precision", "max_batch", "token_budget",
     "power_cap_frac",
 )  # fmt: skip
+DECISIONS = (*FIRST_DECISIONS, *(name for name in AXES if name not in FIRST_DECISIONS))
+"""Every decision, in the order shown; one that does not vary on a front is left out."""
 BUYING = (
     "plan", "accelerator", "purchase_units", "devices", "power_cap_frac", "precision", "site",
     "scenario", "peak_flop_per_s", "capex_usd", "it_peak_w", "binding",
