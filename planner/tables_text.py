@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from planner.axes import AXES
+from planner.axes import AXES, COUNTS
 from planner.replay_text import replayed_text, replays_lines
 
 WIDTH = 110
@@ -22,7 +22,7 @@ FIRST_DECISIONS = (
     "replicas", "attention_data_parallel", "kv_precision", "max_batch", "token_budget",
     "power_cap_frac",
 )  # fmt: skip
-DECISIONS = (*FIRST_DECISIONS, *(name for name in AXES if name not in FIRST_DECISIONS))
+DECISIONS = (*FIRST_DECISIONS, *(n for n in AXES if n not in (*FIRST_DECISIONS, *COUNTS)))
 """Every decision, in the order shown; one that does not vary on a front is left out."""
 BUYING = (
     "plan", "accelerator", "purchase_units", "devices", "power_cap_frac", "precision", "site",
@@ -246,12 +246,19 @@ def _run_head(document: Mapping[str, Any]) -> str:
 
 def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) -> str:
     known = [n for n in DECISIONS if any(row.get(n) is not None for row in front)]
-    varied = [n for n in known if n in ALWAYS or len({row.get(n) for row in front}) > 1]
+    varied = [n for n in known if n in ALWAYS or _is_chosen(n, front)]
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
     rows = ([_figure(row.get(name)) for name in names] for row in front[:MOST_ROWS])
     text = _table("front", [SHORT.get(name, name) for name in names], rows)
     more = len(front) - MOST_ROWS
     return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
+
+
+def _is_chosen(name: str, front: Sequence[Mapping[str, Any]]) -> bool:
+    """A decision differs: between plans, or, where it may just follow the chip, on one chip."""
+    is_own = name in FIRST_DECISIONS
+    met = {(None if is_own else row.get("accelerator"), row.get(name)) for row in front}
+    return len(met) > len({chip for chip, _ in met})
 
 
 def _said_of_no_front(state: str) -> list[str]:
