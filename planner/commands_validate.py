@@ -14,7 +14,7 @@ from planner.truth_orders import Scored
 from planner.truth_rows import chosen
 from planner.truth_scores import scores
 from planner.validate import Validation
-from simkernel.errors import BadStudy
+from simkernel.errors import BadFile, BadStudy
 
 ROW_COLUMNS = (
     "case_id", "source_group", "model", "accelerator", "metric", "profile", "regime", "measured",
@@ -38,14 +38,20 @@ def validate(
     Raises
     ------
     BadStudy : another protocol, a condition that is none, or too few rows to fit on
-    BadFile : a file that is no file of training measurements
+    BadFile : a file that is no file of measurements, or `rows_to` that cannot be written
     """
+    if rows_to is not None and (not rows_to.parent.is_dir() or rows_to.is_dir()):
+        raise BadFile(f"--rows {rows_to}: wanted a file in a folder that is there; make it")
     rows = chosen(read_rows(truth), where)
     if not rows:
         raise BadStudy("no row is left to validate; widen --where")
     found = predict(rows, catalogue.load(), protocol)
     if rows_to is not None:
-        _write(rows_to, found.predictions)
+        try:
+            _write(rows_to, found.predictions)
+        except OSError as error:
+            told = f"--rows {rows_to} cannot be written: {error}; give another file"
+            raise BadFile(told) from error
     return document(len(rows), found, protocol)
 
 

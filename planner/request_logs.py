@@ -97,9 +97,10 @@ def read_log(path: Path) -> RequestLog:
 
     Raises
     ------
-    BadFile : lines that are no JSON or lack a time or a length; every fault at once
+    BadFile : a file that cannot be read, lines that are no JSON or lack a time or a length; every
+        fault at once
     """
-    lines = [x for x in path.read_text(encoding="utf-8").splitlines() if x.strip()]
+    lines = [x for x in _lines(path) if x.strip()]
     faults, rows = [], []
     for number, line in enumerate(lines, start=1):
         found = _numbers(line)
@@ -119,6 +120,13 @@ def read_log(path: Path) -> RequestLog:
         tpot_s=(last - first) / gaps,
         e2e_s=last - queued,
     )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path} cannot be read: {error}; give a log of requests") from None
 
 
 def _numbers(line: str) -> tuple[float, ...] | None:

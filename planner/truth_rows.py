@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from planner.truth_faults import repeated, row_faults
 from simkernel.errors import BadFile, BadStudy
 
 TRAINING_COLUMNS = (
@@ -46,21 +46,8 @@ KINDS_OF_FILE = (
     TRAINING_COLUMNS, SERVING_COLUMNS, SWEEP_COLUMNS, METERED_COLUMNS, NODE_COLUMNS
 )  # fmt: skip
 
-NUMBERS = (
-    "value", "n_accel", "tp", "pp", "dp", "cp", "ep", "vpp", "zero_stage", "seq_len",
-    "global_batch_seqs", "micro_batch", "params_b", "n_layers", "hidden", "n_heads",
-    "n_kv_heads", "ffn_hidden", "vocab", "head_dim", "scaleout_gbytes_per_s",
-    "input_len", "output_len", "isl", "osl", "concurrency", "n_gpu_clean", "attention_dp_size",
-    "moe_ep_size", "pp_size", "silicon_ttft_ms", "silicon_tpot_ms",
-    "n_gpu", "avg_batch", "avg_output_len", "tok_s", "joules_per_token", "power_w_per_gpu",
-)  # fmt: skip
-"""Columns whose cells are numbers above 0, or blank."""
-
 NODE_UNIT = "W/node"
 """Unit of the rows of metered nodes that may be scored."""
-
-MAY_BE_ZERO = ("zero_stage", "attention_dp_size", "moe_ep_size")
-"""Columns whose 0 means none."""
 
 USABLE = ("throughput", "memory")
 """Values of `usable_as` that are scored unless --where says otherwise."""
@@ -103,8 +90,8 @@ def read_truth(paths: Sequence[Path]) -> tuple[TruthRow, ...]:
 
     Raises
     ------
-    BadFile : a file that cannot be read, has no training rows, or cells that are no numbers;
-        all at once
+    BadFile : a file that cannot be read, has no such rows, cells that cannot mean anything, or a
+        case and metric twice; all at once
     """
     rows: list[TruthRow] = []
     faults: list[str] = []
@@ -116,6 +103,7 @@ def read_truth(paths: Sequence[Path]) -> tuple[TruthRow, ...]:
             continue
         faults += _file_faults(path, found)
         rows += found
+    faults += repeated((row.where, row.cells) for row in rows if _is_counted(row))
     if faults:
         raise BadFile(*faults)
     return tuple(rows)
@@ -143,12 +131,16 @@ def chosen(rows: Iterable[TruthRow], where: Sequence[str]) -> tuple[TruthRow, ..
 
 
 def _read(path: Path) -> list[TruthRow]:
-    with path.open(newline="", encoding="utf-8") as file:
+    """All rows, each with the line it starts on; a mark of byte order before them is no text."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
-        return [
-            TruthRow({k: v or "" for k, v in row.items() if k}, f"{path} line {line}")
-            for line, row in enumerate(reader, start=2)
-        ]
+        _ = reader.fieldnames
+        rows, line = [], reader.line_num + 1
+        for row in reader:
+            cells = {k: v or "" for k, v in row.items() if k}
+            rows.append(TruthRow(cells, f"{path}:{line}"))
+            line = reader.line_num + 1
+        return rows
 
 
 def _file_faults(path: Path, rows: Sequence[TruthRow]) -> list[str]:
@@ -160,23 +152,14 @@ def _file_faults(path: Path, rows: Sequence[TruthRow]) -> list[str]:
     if lacking:
         named = ", ".join(lacking)
         return [f"{path} lacks {named}; give training measurements, serving rows or sweeps"]
-    return [fault for row in rows for fault in _row_faults(row)]
-
-
-def _row_faults(row: TruthRow) -> list[str]:
-    """Cells that are no amounts; rows of nodes that state no watts are told apart later."""
-    if "scope" in row.cells and row.text("unit") != NODE_UNIT:
-        return []
     return [
-        f"{row.where} {name}: {row.text(name)!r} is not a number above 0"
-        for name in NUMBERS
-        if row.text(name) and not _is_amount(row.text(name), name in MAY_BE_ZERO)
+        f"{row.where} {fault}"
+        for row in rows
+        if _is_counted(row)
+        for fault in row_faults(row.cells)
     ]
 
 
-def _is_amount(text: str, may_be_zero: bool) -> bool:
-    try:
-        value = float(text)
-    except ValueError:
-        return False
-    return math.isfinite(value) and (value > 0 or (may_be_zero and value == 0))
+def _is_counted(row: TruthRow) -> bool:
+    """False for rows of metered nodes that state no watts: those are told apart later."""
+    return "case_id" in row.cells and ("scope" not in row.cells or row.text("unit") == NODE_UNIT)

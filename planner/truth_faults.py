@@ -1,0 +1,106 @@
+"""What a row of measurements cannot say: each fault as given, wanted, do; nothing is repaired.
+
+A setting that no run can have would be scored as another one, and a number in another unit as if
+it were a slow or a fast run. A blank cell is no fault where a stated default stands for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+Cells = Mapping[str, str]
+
+NUMBERS = (
+    "value", "n_accel", "tp", "pp", "dp", "cp", "ep", "vpp", "zero_stage", "seq_len",
+    "global_batch_seqs", "micro_batch", "params_b", "n_layers", "hidden", "n_heads",
+    "n_kv_heads", "ffn_hidden", "vocab", "head_dim", "scaleout_gbytes_per_s",
+    "input_len", "output_len", "isl", "osl", "concurrency", "n_gpu_clean", "attention_dp_size",
+    "moe_ep_size", "pp_size", "silicon_ttft_ms", "silicon_tpot_ms",
+    "n_gpu", "avg_batch", "avg_output_len", "tok_s", "joules_per_token", "power_w_per_gpu",
+)  # fmt: skip
+"""Columns whose cells are numbers above 0, or blank."""
+
+MAY_BE_ZERO = ("zero_stage", "attention_dp_size", "moe_ep_size")
+"""Columns whose 0 means none."""
+
+WHOLE = (
+    "n_accel", "tp", "pp", "dp", "cp", "ep", "vpp", "zero_stage", "seq_len", "global_batch_seqs",
+    "micro_batch", "n_layers", "hidden", "n_heads", "n_kv_heads", "ffn_hidden", "vocab",
+    "head_dim", "n_experts", "top_k", "n_gpu_clean", "attention_dp_size", "moe_ep_size", "pp_size",
+)  # fmt: skip
+"""Columns that count something; 8.0 is 8, 8.5 is nothing."""
+
+MEASURED = ("value", "silicon_tpot_ms")
+"""Columns that hold what was measured: a row without it measures nothing."""
+
+
+NAMING = ("case_id", "metric", "what", "scope", "workload", "task", "avg_batch")
+"""Columns that name what a row measured; a file has some of them."""
+
+
+def row_faults(cells: Cells) -> list[str]:
+    """All faults of one row, in words."""
+    return [fault for check in CHECKS for fault in check(cells)]
+
+
+def repeated(rows: Iterable[tuple[str, Cells]]) -> list[str]:
+    """Rows of one case and metric after the first; a figure given twice would count twice.
+
+    Parameters
+    ----------
+    rows : where each row stands, and its cells
+    """
+    first: dict[tuple[str, ...], str] = {}
+    faults = []
+    for where, cells in rows:
+        key = tuple(_text(cells, name) for name in NAMING)
+        if key in first:
+            named = " ".join(filter(None, key))
+            faults.append(
+                f"{where} case_id: {named!r} stands at {first[key]} already; wanted one row of "
+                "each case and metric; take one out or rename its case"
+            )
+        first.setdefault(key, where)
+    return faults
+
+
+def _text(cells: Cells, name: str) -> str:
+    return cells.get(name, "").strip()
+
+
+def _number(cells: Cells, name: str) -> float | None:
+    """A cell as a number; None where it is blank or none."""
+    try:
+        return float(_text(cells, name))
+    except ValueError:
+        return None
+
+
+def _amounts(cells: Cells) -> Iterable[str]:
+    for name in NUMBERS:
+        text, value = _text(cells, name), _number(cells, name)
+        least = "0 or more" if name in MAY_BE_ZERO else "above 0"
+        if text and not (value is not None and _is_amount(value, name in MAY_BE_ZERO)):
+            yield f"{name}: {text!r} is not a number {least}; give one, or leave it blank"
+
+
+def _is_amount(value: float, may_be_zero: bool) -> bool:
+    return math.isfinite(value) and (value > 0 or (may_be_zero and value == 0))
+
+
+def _measured(cells: Cells) -> Iterable[str]:
+    for name in MEASURED:
+        if name in cells and not _text(cells, name):
+            yield f"{name}: blank; wanted what was measured; give it, or take the row out"
+
+
+def _whole(cells: Cells) -> Iterable[str]:
+    for name in WHOLE:
+        value = _number(cells, name)
+        if value is not None and math.isfinite(value) and not value.is_integer():
+            yield f"{name}: {_text(cells, name)!r} is not a whole number; give a count"
+
+
+CHECKS: Sequence[Callable[[Cells], Iterable[str]]] = (_amounts, _measured, _whole)
+"""Every check of one row."""

@@ -1,0 +1,90 @@
+"""What `planner validate` refuses: each fault of a file with its line, and nothing is scored."""
+
+import csv
+from functools import cache
+from pathlib import Path
+
+import pytest
+from small import planner
+
+from planner.request_logs import read_log
+from planner.truth_rows import read_truth
+from simkernel.errors import BadFile
+
+TRAIN = Path(__file__).parents[1] / "truth" / "train.csv"
+
+
+@cache
+def cells_of(case_id):
+    with TRAIN.open(newline="", encoding="utf-8") as file:
+        return next(row for row in csv.DictReader(file) if row["case_id"] == case_id)
+
+
+def written(path, *changes, case_id="sc21-007", encoding="utf-8"):
+    """A file of one row per change of a real one, each a case of its own."""
+    rows = [
+        {**cells_of(case_id), "case_id": f"case-{i}", **change} for i, change in enumerate(changes)
+    ]
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def faults_of(path):
+    with pytest.raises(BadFile) as error:
+        read_truth([path])
+    return error.value.faults
+
+
+@pytest.mark.parametrize("name", ["train.csv", "serve.csv", "serve_sweeps.csv"])
+def test_no_row_that_is_kept_is_refused(name):
+    """A check would refuse what was published."""
+    assert read_truth([TRAIN.parent / name])
+
+
+def test_faults_of_a_file_are_told_at_once_with_their_lines_and_leave_with_2(tmp_path):
+    """A blank value or half a sequence would end as a fault of ours."""
+    path = written(tmp_path / "bad.csv", {"value": ""}, {}, {"micro_batch": "0.5"})
+    answer = planner("validate", path)
+    assert answer.code == 2
+    told = answer.err.splitlines()
+    assert len(told) == 2
+    assert f"{path}:2 value: blank; wanted" in told[0]
+    assert f"{path}:4 micro_batch: '0.5' is not a whole number; give" in told[1]
+
+
+def test_a_line_is_where_a_row_starts_though_a_cell_before_it_has_several(tmp_path):
+    """A user would look at the wrong row."""
+    path = written(tmp_path / "bad.csv", {"notes": "one\ntwo"}, {"seq_len": "2048.5"})
+    assert faults_of(path)[0].startswith(f"{path}:4 seq_len: '2048.5'")
+
+
+def test_a_mark_of_byte_order_is_no_part_of_a_column(tmp_path):
+    """A file saved by a spreadsheet would lack case_id."""
+    assert len(read_truth([written(tmp_path / "bom.csv", {}, encoding="utf-8-sig")])) == 1
+
+
+def test_rows_are_written_to_a_folder_that_is_there(tmp_path):
+    """All rows would be predicted, and then lost to a fault of ours."""
+    answer = planner("validate", written(tmp_path / "x.csv", {}), "--rows", "/nonexist/x.csv")
+    assert answer.code == 2
+    assert "--rows /nonexist/x.csv: wanted a file in a folder" in answer.err
+    answer = planner("validate", tmp_path / "x.csv", "--rows", tmp_path)
+    assert answer.code == 2
+
+
+def test_a_case_and_metric_is_counted_once(tmp_path):
+    """A figure given twice would weigh twice."""
+    path = written(tmp_path / "x.csv", {"case_id": "a"}, {"case_id": "b"}, {"case_id": "a"})
+    (fault,) = faults_of(path)
+    assert fault.startswith(f"{path}:4 case_id: 'a hw_tflops_per_gpu' stands at {path}:2")
+    with pytest.raises(BadFile, match="already"):
+        read_truth([TRAIN, TRAIN])
+
+
+def test_a_log_that_is_not_there_is_told(tmp_path):
+    """Its settings alone would end as a fault of ours."""
+    with pytest.raises(BadFile, match="cannot be read"):
+        read_log(tmp_path / "RTXPRO6000_x_requests.jsonl")
