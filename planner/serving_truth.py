@@ -265,6 +265,9 @@ NARROW = ("fp8", "nvfp4")
 """Precisions of files that bring scales for keys and values."""
 
 
+OTHER_RATE = re.compile(r"^input\b|\bper \d+-GPU node", re.IGNORECASE)
+"""Units of rates of prompts, or of a part of the devices."""
+
 SINGLE_METRICS = {
     "tpot_ms_mean": (TPOT, 1e-3),
     "ttft_ms_mean": (TTFT, 1e-3),
@@ -284,6 +287,8 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
         raise MissingFact("prefill and decode on pools apart are not predicted yet")
     if metric not in SINGLE_METRICS or "Poisson" in row.text("request_rate"):
         raise MissingFact(f"{metric} of requests that arrive at their own times needs the replay")
+    if OTHER_RATE.search(row.text("unit")):
+        raise MissingFact(f"{row.text('unit')} is no rate of the output of all devices")
     if not (row.number("input_len") and row.number("output_len")):
         raise MissingFact("the row does not state prompt and output lengths")
     name, unit = SINGLE_METRICS[metric]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from planner.spelled_units import unit_wanted
+
 Cells = Mapping[str, str]
 
 NUMBERS = (
@@ -102,5 +104,12 @@ def _whole(cells: Cells) -> Iterable[str]:
             yield f"{name}: {_text(cells, name)!r} is not a whole number; give a count"
 
 
-CHECKS: Sequence[Callable[[Cells], Iterable[str]]] = (_amounts, _measured, _whole)
+def _unit(cells: Cells) -> Iterable[str]:
+    unit, metric = _text(cells, "unit"), _text(cells, "metric")
+    wanted = unit_wanted(metric, unit)
+    if wanted:
+        yield f"unit: {unit!r} is no unit of {metric}; wanted {wanted}; convert the value"
+
+
+CHECKS: Sequence[Callable[[Cells], Iterable[str]]] = (_amounts, _measured, _whole, _unit)
 """Every check of one row."""

@@ -1,15 +1,18 @@
 """What `planner validate` refuses: each fault of a file with its line, and nothing is scored."""
 
 import csv
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from small import planner
 
+from costdata import catalog
 from planner.request_logs import read_log
+from planner.serving_truth import case_of
 from planner.truth_rows import read_truth
-from simkernel.errors import BadFile
+from simkernel.errors import BadFile, MissingFact
 
 TRAIN = Path(__file__).parents[1] / "truth" / "train.csv"
 
@@ -88,3 +91,52 @@ def test_a_log_that_is_not_there_is_told(tmp_path):
     """Its settings alone would end as a fault of ours."""
     with pytest.raises(BadFile, match="cannot be read"):
         read_log(tmp_path / "RTXPRO6000_x_requests.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "wanted"),
+    [
+        ("hw_tflops_per_gpu", "furlongs", "TFLOP/s/GPU"),
+        ("hw_tflops_per_gpu", "GFLOP/s/GPU", "TFLOP/s/GPU"),
+        ("step_time_s", "ms", "s/step"),
+        ("step_time_s", "tokens/s", "s/step"),
+        ("tokens_per_s_per_gpu", "tokens/s", "tokens/s/GPU"),
+        ("tokens_per_s_per_gpu", "samples/s/GPU", "tokens/s/GPU"),
+        ("tokens_per_s_total", "tokens/s/GPU", "tokens/s"),
+        ("mfu_percent", "fraction", "%"),
+        ("peak_mem_gib_per_gpu", "GB/GPU", "GiB/GPU"),
+        ("gpu_hours_per_Ttok", "GPU-hours", "GPU-hours per 1T tokens"),
+        ("tpot_ms_mean", "s", "ms"),
+        ("throughput_tok_s", "tok/s/GPU", "output tok/s"),
+    ],
+)
+def test_a_figure_in_another_unit_than_its_metric_is_refused(tmp_path, metric, unit, wanted):
+    """A step of 1,420 ms would be scored as one of 1,420 s."""
+    (fault,) = faults_of(written(tmp_path / "x.csv", {"metric": metric, "unit": unit}))
+    assert f":2 unit: '{unit}' is no unit of {metric}; wanted {wanted};" in fault
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"),
+    [
+        ("step_time_s", "s"),
+        ("step_time_s", ""),
+        ("tokens_per_s_per_gpu", "tok/s/gpu"),
+        ("model_tflops_per_gpu", "TFLOPS/GPU"),
+        ("hw_tflops_per_gpu", "TFLOP/s/GPU (counts recompute)"),
+        ("throughput_tok_s", "input tok/s per 8-GPU node incl. cache hits"),
+        ("a_metric_that_is_not_predicted", "furlongs"),
+    ],
+)
+def test_a_unit_may_be_spelled_as_sources_do(tmp_path, metric, unit):
+    """A file would be refused for its spelling."""
+    assert read_truth([written(tmp_path / "x.csv", {"metric": metric, "unit": unit})])
+
+
+@pytest.mark.parametrize("unit", ["input tok/s", "output tok/s per 8-GPU node"])
+def test_a_rate_of_prompts_or_of_one_node_is_not_scored_as_that_of_all_output(unit):
+    """A figure of eight devices would be held to what all of them make."""
+    rows = read_truth([TRAIN.parent / "serve.csv"])
+    row = next(r for r in rows if r.text("metric") == "throughput_tok_s")
+    with pytest.raises(MissingFact, match=unit):
+        case_of(replace(row, cells={**row.cells, "unit": unit}), catalog.load())
