@@ -7,9 +7,11 @@ it were a slow or a fast run. A blank cell is no fault where a stated default st
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from planner.spelled_units import unit_wanted
+from simkernel.candidates import RECOMPUTE
 
 Cells = Mapping[str, str]
 
@@ -18,12 +20,12 @@ NUMBERS = (
     "global_batch_seqs", "micro_batch", "params_b", "n_layers", "hidden", "n_heads",
     "n_kv_heads", "ffn_hidden", "vocab", "head_dim", "scaleout_gbytes_per_s",
     "input_len", "output_len", "isl", "osl", "concurrency", "n_gpu_clean", "attention_dp_size",
-    "moe_ep_size", "pp_size", "silicon_ttft_ms", "silicon_tpot_ms",
     "n_gpu", "avg_batch", "avg_output_len", "tok_s", "joules_per_token", "power_w_per_gpu",
+    "moe_ep_size", "pp_size", "silicon_ttft_ms", "silicon_tpot_ms", "n_experts", "top_k",
 )  # fmt: skip
 """Columns whose cells are numbers above 0, or blank."""
 
-MAY_BE_ZERO = ("zero_stage", "attention_dp_size", "moe_ep_size")
+MAY_BE_ZERO = ("zero_stage", "attention_dp_size", "moe_ep_size", "n_experts", "top_k")
 """Columns whose 0 means none."""
 
 WHOLE = (
@@ -39,6 +41,27 @@ MEASURED = ("value", "silicon_tpot_ms")
 
 NAMING = ("case_id", "metric", "what", "scope", "workload", "task", "avg_batch")
 """Columns that name what a row measured; a file has some of them."""
+
+UNKNOWN = "unknown"
+"""Word of a source that says nothing; the same as a blank."""
+
+SEQUENCE_CUT, SEQUENCE_WHOLE = ("1", "1.0", "yes", "on"), ("0", "0.0", "no", "off")
+WORDS = {
+    "sp": (*SEQUENCE_CUT, *SEQUENCE_WHOLE, UNKNOWN),
+    "recompute": (*RECOMPUTE, UNKNOWN),
+    "flop_convention": ("full", "causal", UNKNOWN),
+    "zero_stage": ("0", "1", "2", "3", "0.0", "1.0", "2.0", "3.0"),
+}
+"""Columns with a set of words, or blank: sequence parallelism, recompute, what of the scores a
+FLOP rate counts, and the stages of ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054)."""
+
+UNFUSED_ATTENTION = re.compile(r"\bunfused\b", re.IGNORECASE)
+STACK = re.compile(rf"fused|flash|\A{UNKNOWN}\Z", re.IGNORECASE)
+"""What a text of `stack` has to say: whether attention was fused."""
+
+RELEASE = re.compile(r"(2\d)\.(0[1-9]|1[0-2])(?:\.\d\d)?")
+"""Year, month and perhaps a patch, as the vendor numbers its containers: 25.11, 26.04.01. What a
+release gains in a year is known about 2026, and not carried to other decades."""
 
 
 def row_faults(cells: Cells) -> list[str]:
@@ -111,5 +134,49 @@ def _unit(cells: Cells) -> Iterable[str]:
         yield f"unit: {unit!r} is no unit of {metric}; wanted {wanted}; convert the value"
 
 
-CHECKS: Sequence[Callable[[Cells], Iterable[str]]] = (_amounts, _measured, _whole, _unit)
+def _words(cells: Cells) -> Iterable[str]:
+    for name, known in WORDS.items():
+        text = _text(cells, name)
+        if text and text not in known:
+            listed = ", ".join(word for word in known if not word.endswith(".0"))
+            yield f"{name}: {text!r} is not known; wanted one of {listed}, or a blank"
+    text = _text(cells, "stack")
+    if text and not STACK.search(text):
+        yield (
+            f"stack: {text!r} does not say what attention was; wanted unfused, fused or flash in "
+            "it, or a blank: taken by the year of the source"
+        )
+
+
+def _release(cells: Cells) -> Iterable[str]:
+    text = _text(cells, "software_release")
+    if text and not RELEASE.fullmatch(text):
+        yield (
+            f"software_release: {text!r} is no release of the vendor's containers; wanted a form "
+            "like 25.11 or 26.04.01, or a blank: a stack of no vendor's release"
+        )
+
+
+def _degrees(cells: Cells) -> Iterable[str]:
+    """Degrees that contradict each other; one left blank is 1."""
+    chunks, stages = _number(cells, "vpp") or 1.0, _number(cells, "pp") or 1.0
+    if chunks > 1 and stages == 1:
+        yield f"vpp: {chunks:g} virtual stages with pp 1; wanted pp above 1, or vpp 1 or blank"
+    ranks, experts = _number(cells, "ep") or 1.0, _number(cells, "n_experts")
+    devices = _number(cells, "n_accel")
+    if devices and ranks > devices:
+        yield f"ep: {ranks:g} on {devices:g} devices; wanted at most n_accel"
+    elif experts and experts % ranks:
+        yield f"ep: {ranks:g} does not divide n_experts {experts:g}; give a divisor of it"
+
+
+CHECKS: Sequence[Callable[[Cells], Iterable[str]]] = (
+    _amounts,
+    _measured,
+    _whole,
+    _unit,
+    _words,
+    _release,
+    _degrees,
+)
 """Every check of one row."""

@@ -34,6 +34,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from planner.truth_faults import SEQUENCE_WHOLE
 from planner.truth_rows import TruthRow
 from planner.truth_stacks import is_attention_fused
 from simkernel import plugins
@@ -65,6 +66,9 @@ NAMED_SCHEDULES = (
     ("zero_bubble", re.compile(r"zero[ _-]?bubble|\bZB-?H1\b", re.IGNORECASE)),
 )
 """How sources spell the schedules that have no virtual stages; the first that fits is meant."""
+
+PLAIN = re.compile(r"1f1b|one[ _-]forward|interleaved|\Aunknown\Z", re.IGNORECASE)
+"""The same of those that virtual stages tell apart, and of none."""
 
 Decisions = dict[str, float]
 
@@ -101,6 +105,7 @@ def plans_of_row(
     MissingFact : what the row does not state and no rule fills, or degrees that do not fit
     """
     stated = _stated(row, domain_options)
+    _refuse_experts(model, stated)
     plans = [
         _decisions(stated, tensor, zero, recompute, micro, schedule)
         | {"offload_code": OFFLOAD.index(offload)}
@@ -116,7 +121,7 @@ def plans_of_row(
         if offload == ACTIVATIONS[0] or not _puts_off_weights(schedule[0])
     ]
     if not plans:
-        raise MissingFact(f"{_replicas_text(row, stated)}; no micro-batch divides the batch")
+        raise MissingFact(f"{_replicas_text(row, stated)}; {_no_plan_text(row, stated)}")
     return plans
 
 
@@ -126,6 +131,8 @@ def _stated(row: TruthRow, domain_options: Sequence[int]) -> Stated:
     precision = row.text("precision")
     if precision not in PRECISIONS:
         lacking.append(f"one precision of ours ({precision!r})")
+    if row.text("schedule") and not (_named_schedule(row) or PLAIN.search(row.text("schedule"))):
+        lacking.append(f"a schedule of ours ({row.text('schedule')!r})")
     if not domain_options:
         lacking.append("a scale-up domain of the chip")
     if lacking:
@@ -141,8 +148,18 @@ def _stated(row: TruthRow, domain_options: Sequence[int]) -> Stated:
         batch=row.count("global_batch_seqs") or 1,
         sequence_tokens=row.count("seq_len") or 1,
         precision_code=PRECISIONS.index(precision),
-        is_sequence_cut=row.text("sp") != "0",
+        is_sequence_cut=row.text("sp") not in SEQUENCE_WHOLE,
     )
+
+
+def _refuse_experts(model: Model, stated: Stated) -> None:
+    """Expert parallelism that the model, or the devices of a stage, cannot be cut by."""
+    experts = max(kind.experts for kind in model.kinds)
+    stage = stated.devices // stated.pipeline
+    if stated.expert > 1 and (not experts or experts % stated.expert):
+        raise MissingFact(f"ep {stated.expert}, but {model.name} has {experts} experts")
+    if stage % stated.expert:
+        raise MissingFact(f"ep {stated.expert} does not divide the {stage} devices of a stage")
 
 
 def _tensor(row: TruthRow, model: Model, stated: Stated) -> list[int]:
@@ -274,3 +291,18 @@ def _replicas_text(row: TruthRow, stated: Stated) -> str:
         f"{stated.devices} devices with tp {row.text('tp') or '?'}, pp {stated.pipeline}, "
         f"cp {stated.context}, dp {row.text('dp') or '?'} and a batch of {stated.batch}"
     )
+
+
+def _no_plan_text(row: TruthRow, stated: Stated) -> str:
+    """Which of them do not fit: the degrees, the replicas, or the micro-batch."""
+    tensor, copies, micro = (row.count(name) for name in ("tp", "dp", "micro_batch"))
+    if tensor is None:
+        return f"no tp of {', '.join(map(str, PLAIN_TENSOR))} shares out devices and batch"
+    split = tensor * stated.pipeline * stated.context
+    data, left = divmod(stated.devices, split)
+    if left or copies not in (None, data):
+        product = f"{split * copies} devices" if copies else f"groups of {split}"
+        return f"tp x pp x cp x dp makes {product}, not the {stated.devices} of n_accel"
+    if stated.batch % data:
+        return f"the batch is not shared out evenly by {data} replicas"
+    return f"micro_batch {micro or '?'} does not divide the {stated.batch // data} of a replica"

@@ -14,14 +14,13 @@ from functools import cache
 
 from costdata.profiles import COMPILED, UNFUSED, VENDOR, XLA
 from planner.calibrate import TABLES
+from planner.truth_faults import RELEASE, UNFUSED_ATTENTION, UNKNOWN
 from planner.truth_rows import TruthRow
 
-STATED_UNFUSED = "2020-22 unfused attention"
 LAST_UNFUSED_YEAR = 2022
 """Year of FlashAttention (arXiv 2205.14135); stacks of published runs took it up after it."""
 YEAR = re.compile(r"\b20[12]\d\b")
 ASYNC_TENSOR = re.compile(r"\basync ?tp\b", re.IGNORECASE)
-RELEASE = re.compile(r"(\d\d)\.(\d\d)\b")
 
 
 def stack_kind(row: TruthRow, architecture: str) -> str:
@@ -35,14 +34,14 @@ def stack_kind(row: TruthRow, architecture: str) -> str:
 
 def release_year(row: TruthRow) -> float | None:
     """Release of the vendor's container, in years after 2000; None where none is named."""
-    found = RELEASE.match(row.text("software_release"))
+    found = RELEASE.fullmatch(row.text("software_release"))
     return int(found[1]) + (int(found[2]) - 1) / 12 if found else None
 
 
 def is_attention_fused(row: TruthRow) -> bool:
     """Whether the run had flash-type attention: `stack`, else by the year its source names."""
-    if row.text("stack"):
-        return not row.text("stack").startswith(STATED_UNFUSED)
+    if row.text("stack") not in ("", UNKNOWN):
+        return not UNFUSED_ATTENTION.search(row.text("stack"))
     years = [int(year) for year in YEAR.findall(row.text("source"))]
     return not years or max(years) > LAST_UNFUSED_YEAR
 

@@ -1,6 +1,7 @@
 """What `planner validate` refuses: each fault of a file with its line, and nothing is scored."""
 
 import csv
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,8 @@ from small import planner
 from costdata import catalog
 from planner.request_logs import read_log
 from planner.serving_truth import case_of
+from planner.truth_models import model_of_row
+from planner.truth_plans import plans_of_row
 from planner.truth_rows import read_truth
 from simkernel.errors import BadFile, MissingFact
 
@@ -140,3 +143,58 @@ def test_a_rate_of_prompts_or_of_one_node_is_not_scored_as_that_of_all_output(un
     row = next(r for r in rows if r.text("metric") == "throughput_tok_s")
     with pytest.raises(MissingFact, match=unit):
         case_of(replace(row, cells={**row.cells, "unit": unit}), catalog.load())
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ({"zero_stage": "9"}, "zero_stage: '9' is not known; wanted one of 0, 1, 2, 3, or"),
+        ({"sp": "maybe"}, "sp: 'maybe' is not known; wanted one of 1, yes, on, 0, no, off"),
+        ({"recompute": "maybe"}, "wanted one of none, selective, full, unknown, or a blank"),
+        ({"flop_convention": "zzz"}, "wanted one of full, causal, unknown, or a blank"),
+        ({"stack": "foo"}, "stack: 'foo' does not say what attention was; wanted unfused, fused"),
+        ({"seq_len": "2048.5"}, "seq_len: '2048.5' is not a whole number; give a count"),
+        ({"vpp": "7", "pp": "1"}, "vpp: 7 virtual stages with pp 1; wanted pp above 1"),
+        ({"vpp": "7", "pp": ""}, "vpp: 7 virtual stages with pp 1; wanted pp above 1"),
+        ({"ep": "4096"}, "ep: 4096 on 512 devices; wanted at most n_accel"),
+        ({"ep": "7", "n_experts": "8"}, "ep: 7 does not divide n_experts 8; give a divisor"),
+        ({"software_release": "abc"}, "wanted a form like 25.11 or 26.04.01, or a blank: a stack"),
+        ({"software_release": "9999"}, "software_release: '9999' is no release"),
+        ({"software_release": "-3"}, "software_release: '-3' is no release"),
+        ({"software_release": "25.13"}, "software_release: '25.13' is no release"),
+        ({"software_release": "99.12"}, "software_release: '99.12' is no release"),
+    ],
+)
+def test_a_setting_that_no_run_can_have_is_refused_with_what_is_known(tmp_path, cells, told):
+    """It would be scored as another setting, without a word."""
+    base = {"n_accel": "512", "pp": "2"}
+    (fault,) = faults_of(written(tmp_path / "x.csv", base | cells))
+    assert f"{tmp_path}/x.csv:2 " in fault
+    assert told in fault
+
+
+def test_sequence_parallelism_may_be_denied_in_any_word_of_the_set(tmp_path):
+    """A denial in another spelling would be read as consent."""
+    words = ("0", "0.0", "no", "off", "1", "1.0", "yes", "on", "unknown", "")
+    rows = read_truth([written(tmp_path / "x.csv", *({"sp": word} for word in words))])
+    cut = [plans_of_row(r, model_of_row(r), (8,))[0]["sequence_parallel"] for r in rows]
+    assert cut == [0.0] * 4 + [1.0] * 6
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ({"tp": "3", "cp": "3", "dp": "999"}, "tp x pp x cp x dp makes 8991 devices, not the"),
+        ({"tp": "3", "dp": ""}, "makes groups of 3, not the"),
+        ({"micro_batch": "7"}, "micro_batch 7 does not divide the 16 of a replica"),
+        ({"global_batch_seqs": "510"}, "the batch is not shared out evenly by 32 replicas"),
+        ({"tp": "", "global_batch_seqs": "5"}, "no tp of 1, 2, 4, 8 shares out"),
+        ({"ep": "8"}, "ep 8, but gpt-1.7B has 0 experts"),
+        ({"schedule": "foo"}, "a schedule of ours ('foo')"),
+    ],
+)
+def test_degrees_that_do_not_fit_are_told_by_what_does_not_fit(tmp_path, cells, told):
+    """A user would look for a micro-batch where the devices do not multiply."""
+    (row,) = read_truth([written(tmp_path / "x.csv", cells, case_id="sc21-001")])
+    with pytest.raises(MissingFact, match=re.escape(told)):
+        plans_of_row(row, model_of_row(row), (8,))
