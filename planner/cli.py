@@ -7,7 +7,7 @@ Heavy rooms are imported inside the commands, so that --help answers at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ import typer
 
 from planner import cli_app, cli_catalog, cli_export, cli_recost, cli_replay, cli_validate
 from planner.cli_ends import shown, told_faults
+from simkernel.errors import MissingFact
 
 app = typer.Typer(
     name="planner",
@@ -187,7 +188,7 @@ def evaluate(
 
     document = commands.evaluate(study, settings or [], is_replayed=is_replayed)
     shown(document, as_json, tables_text.evaluate_text)
-    return 0 if document["feasible"] else NOTHING_FEASIBLE
+    return 0 if document["feasible"] else _why_not(document["violations"])
 
 
 @app.command()
@@ -217,6 +218,15 @@ def _only_local(engine: str) -> None:
 
     if engine != "local":
         raise BadStudy(f'--engine {engine}: not in this version; wanted "local"')
+
+
+def _why_not(violations: Sequence[Mapping[str, Any]]) -> int:
+    """The code of a plan that is not feasible: a fact is missing if every reason is one.
+
+    A limit on a figure that is not known is broken without being had.
+    """
+    is_unknown = [v["limit"] == "missing_fact" or v["have"] is None for v in violations]
+    return MissingFact.exit_code if is_unknown and all(is_unknown) else NOTHING_FEASIBLE
 
 
 def main() -> None:

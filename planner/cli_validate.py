@@ -9,6 +9,8 @@ import typer
 
 from planner.cli_ends import shown, told_faults
 
+NOTHING_PREDICTED = 1
+
 
 def validate(
     truth: Annotated[
@@ -36,6 +38,9 @@ def validate(
     with told_faults(as_json):
         document = commands_validate.validate(truth, protocol, where or [], rows)
     shown(document, as_json, commands_validate.validate_text)
+    if not document["predicted"]:
+        typer.echo("no row could be predicted; the reasons stand in the document", err=True)
+        raise typer.Exit(NOTHING_PREDICTED)
 
 
 def register(app: typer.Typer) -> None:

@@ -160,6 +160,20 @@ def test_a_missing_fact_leaves_with_three_before_the_sweep(study, change, said):
     assert not db.exists()
 
 
+def test_a_plan_that_only_lacks_a_price_leaves_with_three(study):
+    """A script would take a plan for impossible that nobody could price."""
+    study.write_text(DENSE.replace("[costing]", '[costing]\nacquire = "lease"'))
+    words = ("evaluate", study, "--set", "devices=64", "--set", "accelerator=H100-SXM", "--json")
+    answer = planner(*words)
+    assert answer.code == 3
+    assert [v["limit"] for v in answer.document["violations"]] == ["missing_fact"]
+    answer = planner(*words, "--set", "limits.days=0.001")
+    assert answer.code == 1
+    limits = [v["limit"] for v in answer.document["violations"]]
+    assert limits
+    assert "missing_fact" not in limits
+
+
 def test_a_model_of_unknown_build_is_a_missing_fact(tmp_path):
     """An architecture that nobody knows would be counted as the one it resembles."""
     (tmp_path / "config.json").write_text('{"model_type": "foo", "hidden_size": 128}')

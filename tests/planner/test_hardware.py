@@ -366,9 +366,9 @@ def test_hardware_that_nobody_rents_out_is_counted(tmp_path):
     assert answer.code == 1
     assert answer.document["rejected"] == {"missing_fact": 1}
     answer = planner("evaluate", study, "--json")
-    assert answer.code == 1
+    assert answer.code == 3
     assert answer.document["violations"][0]["unit"] == "price to spot"
-    assert planner("evaluate", study).code == 1
+    assert planner("evaluate", study).code == 3
 
 
 def test_an_objective_without_a_figure_is_counted_apart_from_a_price(tmp_path):

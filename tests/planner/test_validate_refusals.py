@@ -198,3 +198,15 @@ def test_degrees_that_do_not_fit_are_told_by_what_does_not_fit(tmp_path, cells, 
     (row,) = read_truth([written(tmp_path / "x.csv", cells, case_id="sc21-001")])
     with pytest.raises(MissingFact, match=re.escape(told)):
         plans_of_row(row, model_of_row(row), (8,))
+
+
+@pytest.mark.parametrize("asked", [(), ("--json",)])
+def test_rows_of_which_none_is_predicted_leave_with_1_and_say_why(tmp_path, asked):
+    """A check that looks at the code would take an empty answer for a good one."""
+    path = written(tmp_path / "x.csv", {"tp": "3", "cp": "3", "dp": "999"})
+    answer = planner("validate", path, *asked)
+    assert answer.code == 1
+    assert "makes 71928 devices, not the 1536 of n_accel" in answer.out
+    assert "no row could be predicted" in answer.err
+    if asked:
+        assert answer.document["predicted"] == 0
