@@ -145,22 +145,32 @@ def _sweep(row: TruthRow, catalog: Catalog) -> Case:
     narrow = row.text("gemm_quant_mode") or "bf16"
     experts = row.text("moe_quant_mode") or narrow
     copies = max(row.count("attention_dp_size") or 1, 1)
+    stages = row.count("pp_size") or 1
     devices = row.count("n_gpu_clean") or 1
+    tensor, left = divmod(devices, copies * stages)
+    if left:
+        raise MissingFact(
+            f"{copies} copies of attention x pp {stages} do not divide the {devices} devices"
+        )
     engine = _engine(row.text("backend"), row.text("backend_version"))
     measured = {TPOT: (row.number("silicon_tpot_ms") or 0.0) * 1e-3}
     if row.text("use_ttft") == "yes":
         measured[TTFT] = (row.number("silicon_ttft_ms") or 0.0) * 1e-3
-    accelerator = catalog.accelerator_name(SWEEP_SYSTEMS[row.text("system")])
+    accelerator = catalog.accelerator_name(
+        SWEEP_SYSTEMS.get(row.text("system"), row.text("system"))
+    )
     plan = _plan(
         model,
         engine,
-        (devices // copies, copies, row.count("pp_size") or 1),
+        (tensor, copies, stages),
         max(row.count("moe_ep_size") or 1, 1),
         (narrow, experts),
         _domain(catalog, accelerator),
     )
     if engine in NARROW_CACHES and narrow != "bf16":
         plan |= {"cache_bytes_per_value": 1.0}
+    if engine not in (*ENGINES, OLD_SGLANG):
+        raise MissingFact(f"engine {row.text('backend')!r} has no profile")
     drawn = MEAN_DRAWN if row.text("dump").startswith("ifx") else 1.0
     if row.text("mode") != "agg":
         raise MissingFact("prefill and decode on pools apart are not predicted yet")
@@ -201,6 +211,8 @@ def _plan(
     by tensor parallelism.
     """
     tensor, copies, stages = degrees
+    if expert > 1 and (tensor * copies) % expert:
+        raise MissingFact(f"ep {expert} does not divide the {tensor * copies} devices of a stage")
     has_experts = any(kind.mlp == "moe" for kind in model.kinds)
     expert = expert if has_experts else 1
     ranks = tensor * copies
@@ -253,8 +265,15 @@ def _releases() -> tuple[dict[str, str], ...]:
 
 
 def _precision(name: str, model: Model) -> str:
-    """Our name of a precision as rows write it; fp8 is that of the model's own files."""
+    """Our name of a precision as rows write it; fp8 is that of the model's own files.
+
+    Raises
+    ------
+    MissingFact : a precision that we do not know
+    """
     known = {"fp4": "nvfp4", "bfloat16": "bf16"}.get(name, name)
+    if known not in PRECISIONS:
+        raise MissingFact(f"precision {name!r} is not one of ours: {', '.join(PRECISIONS)}, fp4")
     return BLOCK if known == "fp8" and model.weight_precision == BLOCK else known
 
 
@@ -301,7 +320,9 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
     accelerator = catalog.accelerator_name(row.text("accelerator_id"))
     tensor, stages = row.count("tp") or 1, row.count("pp") or 1
     expert = row.count("ep") or 1
-    copies = max(int(devices) // (tensor * stages), 1)
+    copies, left = divmod(int(devices), tensor * stages)
+    if left:
+        raise MissingFact(f"tp {tensor} x pp {stages} does not divide the {devices:g} of n_accel")
     has_experts = any(kind.mlp == "moe" for kind in model.kinds)
     if has_experts and not row.text("ep"):
         tensor, copies, expert = 1, tensor * copies, tensor * copies
@@ -313,7 +334,7 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
     dense = "bf16" if narrow == "mxfp4" else narrow
     load = row.text("batch_or_concurrency")
     prompts = _prompts(row)
-    requests = min(EVERYTHING if load.startswith("max") else float(load), prompts)
+    requests = min(_in_flight(load), prompts)
     burst_frac = 0.5 * requests / prompts if load[:1].isdigit() else 0.0
     loaded = OFFLINE if load.startswith("max") and prompts < EVERYTHING else CLOSED
     return Case(
@@ -335,6 +356,17 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
         loaded=STATIC if row.text("dataset") == "static batch" else loaded,
         measured={name: row.value * scale},
     )  # fmt: skip
+
+
+def _in_flight(load: str) -> float:
+    """Requests in flight, or their mean; all where the row says "max"."""
+    if load.startswith("max"):
+        return EVERYTHING
+    if not re.fullmatch(r"\d+(\.\d*)?", load) or not float(load):
+        raise MissingFact(
+            f"batch_or_concurrency {load!r} is neither a number of requests in flight nor max"
+        )
+    return float(load)
 
 
 def _prompts(row: TruthRow) -> float:

@@ -50,10 +50,13 @@ WORDS = {
     "sp": (*SEQUENCE_CUT, *SEQUENCE_WHOLE, UNKNOWN),
     "recompute": (*RECOMPUTE, UNKNOWN),
     "flop_convention": ("full", "causal", UNKNOWN),
+    "mtp": ("0", "1", "0.0", "1.0"),
+    "use_ttft": ("yes", "no"),
     "zero_stage": ("0", "1", "2", "3", "0.0", "1.0", "2.0", "3.0"),
 }
 """Columns with a set of words, or blank: sequence parallelism, recompute, what of the scores a
-FLOP rate counts, and the stages of ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054)."""
+FLOP rate counts, whether there are draft layers, whether a first token is scored, and the stages
+of ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054)."""
 
 UNFUSED_ATTENTION = re.compile(r"\bunfused\b", re.IGNORECASE)
 STACK = re.compile(rf"fused|flash|\A{UNKNOWN}\Z", re.IGNORECASE)
@@ -62,6 +65,11 @@ STACK = re.compile(rf"fused|flash|\A{UNKNOWN}\Z", re.IGNORECASE)
 RELEASE = re.compile(r"(2\d)\.(0[1-9]|1[0-2])(?:\.\d\d)?")
 """Year, month and perhaps a patch, as the vendor numbers its containers: 25.11, 26.04.01. What a
 release gains in a year is known about 2026, and not carried to other decades."""
+
+
+EDGE_STAGES = 2
+"""Chunks of a pipeline that may hold the embedding or the head alone: 16 stages of 8 chunks for
+126 layers in NVIDIA-NeMo/Megatron-Bridge's recipes of Llama 3.1 405B."""
 
 
 def row_faults(cells: Cells) -> list[str]:
@@ -120,6 +128,11 @@ def _measured(cells: Cells) -> Iterable[str]:
             yield f"{name}: blank; wanted what was measured; give it, or take the row out"
 
 
+def _first_token(cells: Cells) -> Iterable[str]:
+    if _text(cells, "use_ttft") == "yes" and not _text(cells, "silicon_ttft_ms"):
+        yield "silicon_ttft_ms: blank, but use_ttft is yes; give it, or set use_ttft to no"
+
+
 def _whole(cells: Cells) -> Iterable[str]:
     for name in WHOLE:
         value = _number(cells, name)
@@ -162,6 +175,9 @@ def _degrees(cells: Cells) -> Iterable[str]:
     chunks, stages = _number(cells, "vpp") or 1.0, _number(cells, "pp") or 1.0
     if chunks > 1 and stages == 1:
         yield f"vpp: {chunks:g} virtual stages with pp 1; wanted pp above 1, or vpp 1 or blank"
+    layers = _number(cells, "n_layers")
+    if layers and chunks > 1 and chunks * stages > layers + EDGE_STAGES:
+        yield f"vpp: {chunks:g} x pp {stages:g} is more than the {layers:g} layers; give fewer"
     ranks, experts = _number(cells, "ep") or 1.0, _number(cells, "n_experts")
     devices = _number(cells, "n_accel")
     if devices and ranks > devices:
@@ -173,6 +189,7 @@ def _degrees(cells: Cells) -> Iterable[str]:
 CHECKS: Sequence[Callable[[Cells], Iterable[str]]] = (
     _amounts,
     _measured,
+    _first_token,
     _whole,
     _unit,
     _words,

@@ -11,6 +11,9 @@ from simkernel.models import Core, LayerKind, Model, Weight, parameters
 
 SHAPE = ("n_layers", "hidden", "n_heads", "ffn_hidden", "vocab")
 
+FARTHEST = 1.5
+"""Shapes of published rows come within 13% of their size, those of another model far outside."""
+
 
 def model_of_row(row: TruthRow) -> Model:
     """The model a row was measured on.
@@ -18,7 +21,8 @@ def model_of_row(row: TruthRow) -> Model:
     Raises
     ------
     MissingFact : no config.json, and the row does not state the shape of a dense model; or the
-        row states other layers or widths than the config.json its label stands for
+        row states other layers or widths than the config.json its label stands for, or a shape of
+        another size than it states
     """
     try:
         model = read_model(row.text("model"))
@@ -43,8 +47,22 @@ def _stated(row: TruthRow, error: PlanError) -> Model:
     if lacking:
         raise MissingFact(f"{error}; the row does not state {', '.join(lacking)}")
     published = (row.number("params_b") or 0.0) * 1e9
+    _refuse_size(row, published, float(row.count("n_layers") or 1) * (row.count("hidden") or 1))
     shapes = [_dense(row, gated, tied) for gated, tied in product((False, True), repeat=2)]
-    return min(shapes, key=lambda m: abs(float(parameters(m).total) - published))
+    nearest = min(shapes, key=lambda m: abs(float(parameters(m).total) - published))
+    count = float(parameters(nearest).total)
+    _refuse_size(row, published, count)
+    _refuse_size(row, count, published)
+    return nearest
+
+
+def _refuse_size(row: TruthRow, most: float, parameters: float) -> None:
+    """A shape whose size is not within a factor of the published one is another model's."""
+    if parameters > FARTHEST * most:
+        raise MissingFact(
+            f"the shape of {row.text('model')} does not make params_b {row.text('params_b')}: "
+            f"off by more than {FARTHEST:g} times; give the model's own widths"
+        )
 
 
 def _dense(row: TruthRow, gated: bool, tied: bool) -> Model:

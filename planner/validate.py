@@ -77,7 +77,7 @@ class Case:
             tokens=1.0,
             tokens_per_sequence=self.row.count("seq_len") or 1,
             max_global_batch_tokens=np.inf,
-            has_draft_layers=self.row.text("mtp") == "1",
+            has_draft_layers=self.row.number("mtp") == 1,
             expert_imbalance=self.imbalance,
             stack=self.stack,
             keeping=self.keeping,

@@ -15,7 +15,7 @@ from planner.serving_truth import case_of
 from planner.truth_models import model_of_row
 from planner.truth_plans import plans_of_row
 from planner.truth_rows import read_truth
-from simkernel.errors import BadFile, MissingFact
+from simkernel.errors import BadFile, MissingFact, PlanError
 
 TRAIN = Path(__file__).parents[1] / "truth" / "train.csv"
 
@@ -156,6 +156,8 @@ def test_a_rate_of_prompts_or_of_one_node_is_not_scored_as_that_of_all_output(un
         ({"seq_len": "2048.5"}, "seq_len: '2048.5' is not a whole number; give a count"),
         ({"vpp": "7", "pp": "1"}, "vpp: 7 virtual stages with pp 1; wanted pp above 1"),
         ({"vpp": "7", "pp": ""}, "vpp: 7 virtual stages with pp 1; wanted pp above 1"),
+        ({"vpp": "99", "pp": "2"}, "vpp: 99 x pp 2 is more than the 80 layers; give fewer"),
+        ({"mtp": "abc"}, "mtp: 'abc' is not known; wanted one of 0, 1, or a blank"),
         ({"ep": "4096"}, "ep: 4096 on 512 devices; wanted at most n_accel"),
         ({"ep": "7", "n_experts": "8"}, "ep: 7 does not divide n_experts 8; give a divisor"),
         ({"software_release": "abc"}, "wanted a form like 25.11 or 26.04.01, or a blank: a stack"),
@@ -210,3 +212,69 @@ def test_rows_of_which_none_is_predicted_leave_with_1_and_say_why(tmp_path, aske
     assert "no row could be predicted" in answer.err
     if asked:
         assert answer.document["predicted"] == 0
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ({"n_layers": "1000000000000000000"}, "does not make params_b"),
+        ({"hidden": "7"}, "does not make params_b"),
+        ({"vocab": "99999999"}, "does not make params_b"),
+    ],
+)
+def test_a_shape_of_another_size_than_the_row_states_is_not_predicted(tmp_path, cells, told):
+    """A mistyped width would be scored as a model that nobody trained."""
+    (row,) = read_truth([written(tmp_path / "x.csv", cells, case_id="sc21-001")])
+    with pytest.raises(MissingFact, match=told):
+        model_of_row(row)
+
+
+SINGLE = "trt-v10-llama-3-3-70b-b200-n1-fp4-128-128"
+SWEEP = "dsr1_h200_sglang_fp8_agg_1024x1024_c4_cfg81"
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "cells", "told"),
+    [
+        ("serve", SINGLE, {"precision": "abc"}, "precision 'abc' is not one of ours: bf16"),
+        ("serve", SINGLE, {"batch_or_concurrency": ""}, "neither a number of requests"),
+        ("serve", SINGLE, {"batch_or_concurrency": "nan"}, "nor max"),
+        ("serve", SINGLE, {"batch_or_concurrency": "0.0"}, "nor max"),
+        ("serve", SINGLE, {"tp": "7"}, "tp 7 x pp 1 does not divide the 1 of n_accel"),
+        ("serve_sweeps", SWEEP, {"system": "abc"}, "accelerator 'abc' is not known"),
+        ("serve_sweeps", SWEEP, {"backend": "abc"}, "engine 'abc' has no profile"),
+        ("serve_sweeps", SWEEP, {"gemm_quant_mode": "abc"}, "precision 'abc' is not one of ours"),
+        ("serve_sweeps", SWEEP, {"attention_dp_size": "9999"}, "9999 copies of attention x pp 1"),
+        ("serve_sweeps", SWEEP, {"pp_size": "7"}, "do not divide the"),
+        ("serve_sweeps", SWEEP, {"moe_ep_size": "7"}, "ep 7 does not divide the"),
+    ],
+)
+def test_a_serving_row_that_cannot_be_read_is_told_and_the_others_are_scored(
+    name, case, cells, told
+):
+    """One cell would end a whole validation as a fault of ours."""
+    row = next(r for r in read_truth([TRAIN.parent / f"{name}.csv"]) if r.case_id == case)
+    assert case_of(row, catalog.load())
+    with pytest.raises(PlanError, match=re.escape(told)):
+        case_of(replace(row, cells={**row.cells, **cells}), catalog.load())
+
+
+def test_a_mean_of_requests_in_flight_need_not_be_whole():
+    """Metered runs state the mean of what was in flight."""
+    row = next(r for r in read_truth([TRAIN.parent / "serve.csv"]) if r.case_id == SINGLE)
+    load = {"batch_or_concurrency": "15.948"}
+    assert case_of(replace(row, cells={**row.cells, **load}), catalog.load()).concurrency == 15.948
+
+
+def test_a_first_token_that_is_scored_was_measured(tmp_path):
+    """It would be divided by."""
+    path = tmp_path / "x.csv"
+    with (TRAIN.parent / "serve_sweeps.csv").open(newline="") as file:
+        row = next(csv.DictReader(file))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(row))
+        writer.writeheader()
+        writer.writerow({**row, "silicon_ttft_ms": ""})
+    assert faults_of(path) == (
+        f"{path}:2 silicon_ttft_ms: blank, but use_ttft is yes; give it, or set use_ttft to no",
+    )
