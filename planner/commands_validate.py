@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from costdata import catalog as catalogue
 from planner.protocols import predict
 from planner.request_logs import read_rows
 from planner.truth_orders import Scored
-from planner.truth_rows import chosen
+from planner.truth_rows import chosen, sound
 from planner.truth_scores import scores
 from planner.validate import Validation
 from simkernel.errors import BadFile, BadStudy
@@ -45,14 +46,16 @@ def validate(
     rows = chosen(read_rows(truth), where)
     if not rows:
         raise BadStudy("no row is left to validate; widen --where")
-    found = predict(rows, catalogue.load(), protocol)
+    told = sound(rows)
+    found = predict(told.rows, catalogue.load(), protocol)
+    found = replace(found, unsupported=(*told.faulty, *found.unsupported))
     if rows_to is not None:
         try:
             _write(rows_to, found.predictions)
         except OSError as error:
-            told = f"--rows {rows_to} cannot be written: {error}; give another file"
-            raise BadFile(told) from error
-    return document(len(rows), found, protocol)
+            lost = f"--rows {rows_to} cannot be written: {error}; give another file"
+            raise BadFile(lost) from error
+    return {**document(len(rows), found, protocol), "notes": list(told.notes)}
 
 
 def document(rows: int, found: Validation[Any], protocol: str) -> dict[str, Any]:
@@ -83,6 +86,8 @@ def validate_text(document: Mapping[str, Any]) -> str:
     if document["unsupported"]:
         lines += ["", "not predicted"]
         lines += [f"  {item['case_id']}: {item['why']}" for item in document["unsupported"]]
+    if document["notes"]:
+        lines += ["", "words that are not ours", *(f"  {note}" for note in document["notes"])]
     if document["infeasible"]:
         lines += ["", "ran, but memory is predicted to be too small"]
         lines += [f"  {case}" for case in document["infeasible"]]

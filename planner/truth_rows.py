@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from planner.truth_faults import repeated, row_faults
+from planner.truth_faults import name_of, row_faults, unread_words
 from simkernel.errors import BadFile, BadStudy
 
 TRAINING_COLUMNS = (
@@ -90,8 +90,7 @@ def read_truth(paths: Sequence[Path]) -> tuple[TruthRow, ...]:
 
     Raises
     ------
-    BadFile : a file that cannot be read, has no such rows, cells that cannot mean anything, or a
-        case and metric twice; all at once
+    BadFile : files that cannot be read or have no such rows, all at once
     """
     rows: list[TruthRow] = []
     faults: list[str] = []
@@ -103,7 +102,6 @@ def read_truth(paths: Sequence[Path]) -> tuple[TruthRow, ...]:
             continue
         faults += _file_faults(path, found)
         rows += found
-    faults += repeated((row.where, row.cells) for row in rows if _is_counted(row))
     if faults:
         raise BadFile(*faults)
     return tuple(rows)
@@ -130,6 +128,36 @@ def chosen(rows: Iterable[TruthRow], where: Sequence[str]) -> tuple[TruthRow, ..
     return tuple(row for row in rows if all(row.text(n) == v for n, v in conditions))
 
 
+@dataclass(frozen=True)
+class Sound:
+    """Rows that can be predicted; the others with the reason; words that were taken as blank."""
+
+    rows: tuple[TruthRow, ...]
+    faulty: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def sound(rows: Iterable[TruthRow]) -> Sound:
+    """Rows apart from those whose cells contradict each other, mean nothing or come twice."""
+    good: list[TruthRow] = []
+    faulty: list[tuple[str, str]] = []
+    notes: list[str] = []
+    met: dict[tuple[str, ...], str] = {}
+    for row in rows:
+        faults = row_faults(row.cells) if _is_counted(row) else []
+        name = name_of(row.cells)
+        if name in met and _is_counted(row):
+            faults.append(f"case_id: the same case and metric stand at {met[name]}; keep one")
+        if faults:
+            faulty.append((row.text("case_id"), f"{row.where} {'; '.join(faults)}"))
+            continue
+        met.setdefault(name, row.where)
+        unread = unread_words(row.cells)
+        notes += [f"{row.where} {told}" for told in unread.values()]
+        good.append(replace(row, cells={**row.cells, **dict.fromkeys(unread, "")}))
+    return Sound(tuple(good), tuple(faulty), tuple(notes))
+
+
 def _read(path: Path) -> list[TruthRow]:
     """All rows, each with the line it starts on; a mark of byte order before them is no text."""
     with path.open(newline="", encoding="utf-8-sig") as file:
@@ -152,12 +180,7 @@ def _file_faults(path: Path, rows: Sequence[TruthRow]) -> list[str]:
     if lacking:
         named = ", ".join(lacking)
         return [f"{path} lacks {named}; give training measurements, serving rows or sweeps"]
-    return [
-        f"{row.where} {fault}"
-        for row in rows
-        if _is_counted(row)
-        for fault in row_faults(row.cells)
-    ]
+    return []
 
 
 def _is_counted(row: TruthRow) -> bool:

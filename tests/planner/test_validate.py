@@ -18,7 +18,7 @@ from planner.cli_validate import register
 from planner.truth_models import model_of_row
 from planner.truth_orders import order_scores, rank_tau, scalings
 from planner.truth_plans import plans_of_row
-from planner.truth_rows import TruthRow, chosen, read_truth
+from planner.truth_rows import TruthRow, chosen, read_truth, sound
 from planner.truth_scores import scores
 from planner.truth_units import MEMORY, implied_tokens_per_s
 from planner.validate import validate
@@ -258,7 +258,10 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(BadFile) as error:
         read_truth([path, tmp_path / "other.csv", tmp_path / "none.csv"])
-    assert len(error.value.faults) == 4
+    assert len(error.value.faults) == 2
+    ((_, why),) = sound(read_truth([path])).faulty
+    assert "value: 'fast' is not a number above 0" in why
+    assert "tp: '-1' is not a number above 0" in why
 
 
 def test_conditions_narrow_and_override_what_is_used():
