@@ -255,7 +255,9 @@ def _statistics(
 
 
 def _of_weights(sorted_s: Floats, weights: Floats, statistics: Sequence[str]) -> list[float]:
-    """Weighted mean and percentiles of sorted values."""
+    """Weighted mean and percentiles of sorted values; NaN where there are none."""
+    if not len(sorted_s):
+        return [np.nan] * len(statistics)
     below = np.cumsum(weights)
     found = []
     for statistic in statistics:

@@ -68,7 +68,10 @@ def ready(one: Single) -> tuple[Plan, dict[str, float]]:
 
 
 def told(plan: Plan, found: Replayed, closed: Mapping[str, float], seeds: int) -> dict[str, Any]:
-    """A replay as a document: values with intervals, the gap of the closed form, violations."""
+    """A replay as a document: values with intervals, the gap of the closed form, violations.
+
+    What no request had, such as time between tokens where all answers are one token, is left out.
+    """
     window = plan.engine.load.window
     return {
         "replicas": found.replicas,
@@ -82,8 +85,9 @@ def told(plan: Plan, found: Replayed, closed: Mapping[str, float], seeds: int) -
         "metrics": {
             name: {"value": value, "low": found.low.get(name), "high": found.high.get(name)}
             for name, value in found.metrics.items()
+            if np.isfinite(value)
         },
-        "gap": gap(closed, found),
+        "gap": {name: value for name, value in gap(closed, found).items() if np.isfinite(value)},
         "violations": found.broken(plan.engine.load.bounds),
     }
 

@@ -49,6 +49,10 @@ LEAST_PLACES = 32.0
 share the memory, and what is thrown out and computed again is not known to it."""
 
 
+WHOLE_PROMPTS = "continuous"
+"""The policy that does not cut prompts; `static` is not offered."""
+
+
 @dataclass(frozen=True)
 class Fleet:
     """The replicas of every candidate, and how busy they are; (n,) each.
@@ -87,7 +91,9 @@ def evaluate(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) 
     usual_w, busiest_w = (
         lane_watts(rig, lane, at, cap_frac) for at in (fleet.usual, fleet.busiest)
     )
-    return _gathered(engine, rig, lane, fleet, usual_w, busiest_w, accelerator)
+    found = _gathered(engine, rig, lane, fleet, usual_w, busiest_w, accelerator)
+    found.limits["prompt_in_a_step"] = _prompt_limit(engine, columns)
+    return found
 
 
 def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
@@ -122,6 +128,7 @@ def fleet_of(
     needed = replicas_for(load.peak.requests_per_s, found, Rule(work.peak_utilisation_frac, lost))
     if engine.space.levels["replicas"] != (DERIVED,):
         needed = np.asarray(columns["replicas"], float)
+    needed = np.where(lane.places < 1.0, 1.0, needed)  # no fleet serves what one cannot hold
     replicas = np.where(devices > 0, devices / plans.devices, needed)
     busiest = pace_at(lane, lanes, replicas, load.peak.requests_per_s)
     usual_lane = replace(lane, mix=load.mean.mix)
@@ -361,6 +368,14 @@ def _limits(
             need = bound * ones
             found[name] = Limit(metrics[name], need, find_metric(name).unit, is_at_least(name))
     return found
+
+
+def _prompt_limit(engine: ServeEngine, columns: Mapping[str, Any]) -> Limit:
+    """The longest prompt where a policy takes prompts whole: one step has to hold it."""
+    names = np.array([str(name) for name in engine.space.levels["batching"]])
+    is_whole = names[np.asarray(columns["batching"])] == WHOLE_PROMPTS
+    longest = np.where(is_whole, float(engine.load.longest_prompt_tokens), 0.0)
+    return Limit(longest, np.asarray(columns["token_budget"], float), "tokens")
 
 
 def _latency_limits(

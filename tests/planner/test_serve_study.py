@@ -13,6 +13,7 @@ from planner.plan_keys import codes_of
 from planner.refine import plan_of, replayed
 from planner.search.sweep import sweep
 from planner.serve_bands import serve_band_of
+from planner.serve_document import told
 from planner.serve_evaluate import evaluate
 from planner.serve_fleet import sized
 from planner.serve_metrics import is_computed
@@ -153,6 +154,43 @@ def test_a_model_that_does_not_fit_is_a_result_with_bytes():
     _, _, found = one("workload.chat.model=llama-3.1-70b")
     assert found.limits["memory"].excess[0] > 0
     assert not found.is_feasible[0]
+
+
+def test_what_no_memory_holds_is_told_for_one_replica_in_figures_that_exist():
+    """A fleet of six million, infinite bills, and a document that cannot be written."""
+    _, _, found = one("workload.chat.model=bloom-176b")
+    assert found.limits["memory"].excess[0] > 0
+    assert figure(found, "replicas") == 1
+    assert all(np.isfinite(value[0]) for value in found.metrics.values())
+
+
+def test_a_prompt_that_is_not_cut_has_to_fit_a_step():
+    """A plan whose engine refuses half of its requests would be bought."""
+    longest = figure_of_limit(one("batching=continuous")[2])
+    assert longest > 0
+    assert figure_of_limit(one("batching=chunked_prefill")[2]) == 0
+    short = one("batching=continuous", f"token_budget={int(longest) - 1}", "max_batch=32")[2]
+    assert short.limits["prompt_in_a_step"].excess[0] > 0
+
+
+def figure_of_limit(found):
+    return float(found.limits["prompt_in_a_step"].have[0])
+
+
+def test_requests_of_one_output_token_are_replayed():
+    """Classifiers answer with one token: there is no time between tokens, and no fault of ours."""
+    plan = plan_of(*replay_parts("workload.chat.trace.output_tokens=1"))
+    found = replayed(plan, 1)
+    assert np.isfinite(found.metrics["ttft_s_p50"])
+    shown = told(plan, found, {"ttft_s_p50": 1.0, "tpot_s_p50": 1.0}, 1)
+    assert "ttft_s_p50" in shown["metrics"]
+    assert "tpot_s_p50" not in shown["metrics"]
+    assert json.dumps(shown, allow_nan=False)
+
+
+def replay_parts(*settings):
+    found, columns, _ = one(*settings)
+    return found.engine, columns, "H100-SXM"
 
 
 def test_the_replay_of_a_plan_keeps_its_bounds_and_is_the_same_again():
