@@ -73,6 +73,13 @@ def until(is_so, *ignored):
         time.sleep(0.1)
 
 
+def redrawn():
+    """What reading raises when the page was drawn again meanwhile."""
+    from selenium.common.exceptions import StaleElementReferenceException
+
+    return StaleElementReferenceException
+
+
 def found(browser, css):
     return browser.find_elements("css selector", css)
 
@@ -121,7 +128,8 @@ def test_a_walk_through_every_page(browser, address, stored, tmp_path):
     settled(browser)
     browser.save_screenshot(str(tmp_path / "front.png"))
     turn(browser, "why", "Why is this plan what it is?")
-    assert plan in found(browser, '[data-testid="stMain"]')[0].text
+    main = '[data-testid="stMain"]'
+    until(lambda: plan in found(browser, main)[0].text, redrawn(), IndexError)
     turn(browser, "what-if", "What if prices change?")
     slider = found(browser, 'input[type="range"][aria-label^="Carbon price"]')[0]
     slider.send_keys(webdriver.Keys.ARROW_RIGHT * 20)
