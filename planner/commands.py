@@ -31,6 +31,8 @@ from planner.study import Study, read_study, study_document, tables_named_in
 from planner.study_set import with_settings
 from simkernel.errors import BadStudy
 
+NOT_REPLAYED = "the plan breaks a limit before any replay; planner replay serves what it can"
+
 
 def run(
     path: str,
@@ -170,6 +172,7 @@ def evaluate_study(study: Study, *, is_replayed: bool = False) -> dict[str, Any]
     )
     replays = _replays(found, explained.is_feasible) if is_replayed else {}
     broken = replays.get("replay", {}).get("violations", [])
+    unreplayed = {"not_replayed": NOT_REPLAYED} if is_replayed and not replays else {}
     return {
         "feasible": explained.is_feasible and not broken,
         "nearest": nearest,
@@ -177,7 +180,7 @@ def evaluate_study(study: Study, *, is_replayed: bool = False) -> dict[str, Any]
         "taken": {**found.taken, **taken},
         **explained_document(explained),
         "violations": [*explained.violations, *broken],
-        "notes": kind_of(study).notes(study, found.engine.catalog),
+        "notes": kind_of(study).notes(study, found.engine.catalog) | unreplayed,
     }
 
 

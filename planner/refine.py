@@ -127,7 +127,8 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
     """
     plans = serving_plans(engine, columns)
     rig = serving_rig(engine, columns, plans, accelerator)
-    lane = lane_of(engine, rig, np.asarray(columns["power_cap_frac"], float))
+    cap_frac = np.asarray(columns["power_cap_frac"], float)
+    lane = lane_of(engine, rig, cap_frac)
     count = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
     lane = shared(engine, columns, lane, count)
     closed = fleet_of(engine, columns, plans, lane)
@@ -135,14 +136,15 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
     most = int(plans.max_sequences[0])
     longest = engine.load.longest_tokens
     slower = float(np.max(lane.slower_frac))
-    tables = step_tables(rig, most, int(plans.budget_tokens[0]), longest, slower)
+    budget = int(plans.budget_tokens[0])
+    tables = step_tables(rig, most, budget, longest, slower, float(cap_frac[0]))
     levels = engine.space.levels
     fleet = Fleet(
         replicas=int(round(float(closed.replicas[0]))) * lanes,
         batching=str(levels["batching"][int(columns["batching"][0])]),
         routing=str(levels["routing"][int(columns["routing"][0])]),
         max_batch=most,
-        token_budget=int(plans.budget_tokens[0]),
+        token_budget=budget,
         block_tokens=BLOCK_TOKENS,
         pool_blocks=pool_blocks(rig, longest),
         max_context_tokens=longest,
@@ -167,7 +169,9 @@ def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, F
     """
     stream, is_counted = peak_stream(load.demand.requests, load.window)
     requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
-    return replay(requests, plan.fleet, plan.tables, Run(seed=seed)), is_counted
+    longest = max(plan.fleet.max_context_tokens, load.longest_tokens)  # of this seed's stream
+    fleet = replace(plan.fleet, max_context_tokens=longest)
+    return replay(requests, fleet, plan.tables, Run(seed=seed)), is_counted
 
 
 def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:

@@ -8,6 +8,8 @@ from typing import Any
 
 def replay_text(document: Mapping[str, Any]) -> str:
     """The document of `planner replay` for a terminal."""
+    if "replay" not in document:
+        return "\n".join(["not replayed: no fleet can run it", *_over(document["violations"])])
     lines = [replayed_text(document["replay"])]
     if "sizing" in document:
         lines += _sizing(document["sizing"])
@@ -22,11 +24,14 @@ def replayed_text(found: Mapping[str, Any]) -> str:
         f"{found['refused']} refused, {found['preemptions']} preempted"
     ]
     lines += [_latency(name, one, found["gap"]) for name, one in found["metrics"].items()]
-    lines += [
+    return "\n".join([*lines, *_over(found["violations"])])
+
+
+def _over(violations: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
         f"over the limit: {v['limit']} has {v['have']:.4g}, limit {v['need']:.4g} {v['unit']}"
-        for v in found["violations"]
+        for v in violations
     ]
-    return "\n".join(lines)
 
 
 def _latency(name: str, one: Mapping[str, Any], gaps: Mapping[str, float]) -> str:
@@ -45,6 +50,8 @@ def _sizing(found: Mapping[str, Any]) -> list[str]:
         near = found.get("nearest") or {}
         words = f"{near['axis']} = {near['to']}" if near else "no single change of an axis"
         return [*lines, f"nearest feasible: {words}"]
+    if not found["replicas"]:
+        return [f"no fleet was found in {len(found['tries'])} tries that keeps every bound"]
     return [
         f"smallest fleet: {found['replicas']} replicas on {found['devices']:.0f} devices: "
         f"{found['working']} keep every bound, {found['lost']} may fail; {found['saturated']} are "

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.explain import nearest_change
+from planner.explain import nearest_change, violations
 from planner.plan_keys import codes_of
 from planner.refine import SEEDS, Plan, Replayed, gap, plan_of, replayed
 from planner.serve_evaluate import evaluate
@@ -25,6 +25,9 @@ from simkernel.replay.serve import replay
 
 LOGGED_STEPS = 20_000
 """Of a timeline: what a trace viewer still opens at once."""
+
+TO_RUN_AT_ALL = ("memory", "kernels", "prompt_in_a_step", "context")
+"""Limits that a replay cannot look behind; load, latencies and money it can."""
 
 MICROSECONDS = 1e6
 """Unit of times in Chrome's trace event format."""
@@ -42,13 +45,11 @@ def replay_document(
     timeline : file for the first steps as Chrome trace events
     """
     one = single(study)
+    document: dict[str, Any] = {"plan": dict(_axes(one)), "taken": dict(one.taken)}
+    if broken := cannot_run(one):
+        return {**document, "violations": broken}
     plan, closed = ready(one)
-    found = replayed(plan, seeds)
-    document: dict[str, Any] = {
-        "plan": dict(_axes(one)),
-        "taken": dict(one.taken),
-        "replay": told(plan, found, closed, seeds),
-    }
+    document["replay"] = told(plan, replayed(plan, seeds), closed, seeds)
     if is_sized:
         document["sizing"] = _sizing(one, plan, seeds)
     if timeline is not None:
@@ -56,15 +57,26 @@ def replay_document(
     return document
 
 
+def cannot_run(one: Single) -> list[dict[str, Any]]:
+    """Limits without which no request of the longest kind is served, as violations."""
+    columns, accelerator = _row(one)
+    found = evaluate(one.engine, columns, accelerator)
+    return [v for v in violations(one.engine, found, None) if v["limit"] in TO_RUN_AT_ALL]
+
+
 def ready(one: Single) -> tuple[Plan, dict[str, float]]:
     """A plan ready to replay, and its metrics in closed form."""
-    engine = one.engine
-    codes = codes_of(engine.space, np.array([one.key]))
-    columns = values_of(engine.space, codes)
-    accelerator = str(engine.space.levels["accelerator"][codes[0, 0]])
-    metrics = evaluate(engine, columns, accelerator).metrics
-    plan = plan_of(engine, columns, accelerator)
+    columns, accelerator = _row(one)
+    metrics = evaluate(one.engine, columns, accelerator).metrics
+    plan = plan_of(one.engine, columns, accelerator)
     return plan, {name: float(value[0]) for name, value in metrics.items()}
+
+
+def _row(one: Single) -> tuple[dict[str, Any], str]:
+    """A plan as one row of its space, and its chip."""
+    codes = codes_of(one.engine.space, np.array([one.key]))
+    accelerator = str(one.engine.space.levels["accelerator"][codes[0, 0]])
+    return values_of(one.engine.space, codes), accelerator
 
 
 def told(plan: Plan, found: Replayed, closed: Mapping[str, float], seeds: int) -> dict[str, Any]:

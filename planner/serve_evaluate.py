@@ -350,6 +350,7 @@ def _limits(
     room = free_bytes(rig.model, rig.engine, plans, rig.chips.memory_bytes)
     longest = resident_sequence_bytes(rig.model, plans, float(load.longest_tokens))
     weights = np.asarray(weight_bytes(rig.model, plans).total)
+    most_tokens = rig.model.max_tokens or load.longest_tokens  # 0: the file does not say
     found = {
         "memory": Limit(weights + longest, weights + room, "B"),
         "saturation": Limit(
@@ -357,6 +358,7 @@ def _limits(
             fleet.replicas * fleet.found.saturated_per_s,
             "requests/s",
         ),
+        "context": Limit(ones * load.longest_tokens, ones * most_tokens, "tokens"),
         "arithmetic": Limit(metrics["floor_devices"], metrics["devices"], "devices"),
         "fabric_tiers": Limit(metrics["fabric_tiers"], TIERS_MOST * ones, "layers"),
         "kernels": Limit(

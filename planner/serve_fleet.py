@@ -29,7 +29,8 @@ class Sized:
 
     Parameters
     ----------
-    replicas : of the fleet, failures included; 0 where no number of replicas helps
+    replicas : of the fleet, failures included; 0 where no number of replicas helps, or none was
+        found in so many tries
     working : of them, those that keep the bounds
     lost : that may be out of work
     saturated : fewer than these cannot keep up whatever they wait
@@ -50,7 +51,8 @@ class Sized:
 def sized(plan: Plan, seeds: int = SEEDS) -> Sized:
     """The smallest fleet of a plan whose replay keeps every bound, the ends of intervals too."""
     load, closed = plan.engine.load, plan.closed
-    saturated = math.ceil(load.peak.requests_per_s / float(closed.found.saturated_per_s[0]))
+    filled = load.peak.requests_per_s / float(closed.found.saturated_per_s[0])
+    saturated = math.ceil(filled)
     lost = int(closed.lost[0])
     floors = [
         {
@@ -77,7 +79,9 @@ def sized(plan: Plan, seeds: int = SEEDS) -> Sized:
     while final is None and len(tries) < MOST_TRIES:
         working += max(int(working * CLOSE_FRAC), 1)
         final = keeps(working, seeds)
-    by_use = math.ceil(saturated / plan.engine.study.serving.peak_utilisation_frac)
+    if final is None:
+        return Sized(0, 0, lost, saturated, [], None, tries)
+    by_use = math.ceil(filled / plan.engine.study.serving.peak_utilisation_frac)
     return Sized(max(working + lost, by_use), working, lost, saturated, [], final, tries)
 
 

@@ -29,7 +29,12 @@ NOT_LAYERS = ("attention", "head")
 
 
 def step_tables(
-    rig: Rig, most_sequences: int, most_tokens: int, most_context_tokens: int, slower_frac: float
+    rig: Rig,
+    most_sequences: int,
+    most_tokens: int,
+    most_context_tokens: int,
+    slower_frac: float = 0.0,
+    cap_frac: float = 1.0,
 ) -> StepTables:
     """Tables of the one plan of a rig.
 
@@ -39,6 +44,7 @@ def step_tables(
     most_sequences, most_tokens : in a step of one lane
     most_context_tokens : prompt and output of the longest request
     slower_frac : extra time of kernels under a power cap
+    cap_frac : of the rated watts, that no device may draw more than
     """
     tokens = spaced(most_tokens, TOKEN_RATIO, WHOLE_TO)
     sequences = spaced(most_sequences, SEQUENCE_RATIO, WHOLE_TO)
@@ -66,7 +72,7 @@ def step_tables(
         rows = _seconds(total, slower_frac)
         shape = shapes.get(part, rows.shape)
         seconds[part] = rows.reshape(shape)
-        joules[part] = (_watts(rig, total, len(rows)) * rows).reshape(shape)
+        joules[part] = (_watts(rig, total, len(rows), cap_frac) * rows).reshape(shape)
     idle_w = float(rig.chips.power.context_w[0]) * float(rig.plans.devices[0])
     return StepTables(
         tokens=tokens,
@@ -122,7 +128,7 @@ def _seconds(total: Pass, slower_frac: float) -> Floats:
     return np.asarray(total.floor_s, float) * (1.0 + slower_frac)
 
 
-def _watts(rig: Rig, total: Pass, rows: int) -> Floats:
+def _watts(rig: Rig, total: Pass, rows: int, cap_frac: float) -> Floats:
     """Watts of all devices of a replica while a part runs."""
     floor_s = np.maximum(np.asarray(total.floor_s, float), 1e-12)
     shares = [
@@ -130,4 +136,5 @@ def _watts(rig: Rig, total: Pass, rows: int) -> Floats:
         for busy in (total.peak_hbm_s, total.peak_compute_s, total.inside_s)
     ]
     power = rig.chips.power.take(np.zeros(rows, dtype=np.int64))
-    return np.asarray(device_w(power, *shares) * float(rig.plans.devices[0]))
+    each_w = np.minimum(device_w(power, *shares), power.cap_w * cap_frac)
+    return np.asarray(each_w * float(rig.plans.devices[0]))

@@ -169,7 +169,8 @@ class ReplayResult:
         if not len(arrival_s):
             return Backlog(0.0, 0, 0.0)
         started = np.searchsorted(np.sort(self.start_s[self.is_served]), arrival_s, side="right")
-        waiting = np.arange(1, len(arrival_s) + 1) - started
+        come = np.searchsorted(arrival_s, arrival_s, side="right")  # all of one moment at once
+        waiting = come - started
         tenth = max(len(waiting) // 10, 1)
         growth = np.mean(waiting[-tenth:]) - np.mean(waiting[:tenth])
         apart = max(len(waiting) - tenth, 1)

@@ -1,9 +1,11 @@
 """Serving studies from file to front: sized on the peak, refused where nothing is known."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from small import planner
 from small_serve import chat, written
 
 from planner import commands
@@ -186,6 +188,48 @@ def test_requests_of_one_output_token_are_replayed():
     assert "ttft_s_p50" in shown["metrics"]
     assert "tpot_s_p50" not in shown["metrics"]
     assert json.dumps(shown, allow_nan=False)
+
+
+def test_a_plan_that_no_fleet_can_run_is_told_and_not_replayed(tmp_path):
+    """A minute of silence, and then a fault of ours."""
+    for setting, limit in (
+        ("workload.chat.model=bloom-176b", "memory"),
+        ("workload.chat.trace.prompt_tokens=200000", "context"),
+    ):
+        answer = planner(
+            "replay",
+            written(tmp_path),
+            *sum((["--set", s] for s in (*ONE, setting)), []),
+            "--json",
+        )
+        assert answer.code == 1
+        assert limit in {v["limit"] for v in answer.document["violations"]}
+        assert "replay" not in answer.document
+
+
+def test_a_replay_draws_no_more_than_its_cap():
+    """Watts of a capped fleet would be bought twice."""
+    free, capped = (
+        replayed(plan_of(*replay_parts("replicas=4", f"power_cap_frac={cap}")), 1).metrics
+        for cap in (1.0, 0.4)
+    )
+    assert capped["device_w"] <= 0.4 * 700 < free["device_w"]
+
+
+def test_a_small_fleet_is_not_rounded_up_twice():
+    """One replica at a twentieth of its rate would be sold as two."""
+    found = sized(plan_of(*replay_parts("workload.chat.trace.arrivals.requests_per_s=1")), 1)
+    assert (found.replicas, found.working, found.lost) == (1, 1, 0)
+
+
+def test_a_search_without_an_end_names_no_fleet(monkeypatch):
+    """The last fleet tried would be sold as one that keeps every bound."""
+    monkeypatch.setattr("planner.serve_fleet.MOST_TRIES", 3)
+    plan = plan_of(*replay_parts())
+    never = replace(replayed(plan, 1), refused=1)
+    monkeypatch.setattr("planner.serve_fleet.replayed", lambda plan, seeds: never)
+    found = sized(plan, 1)
+    assert (found.replicas, found.found) == (0, None)
 
 
 def replay_parts(*settings):

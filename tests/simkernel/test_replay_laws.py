@@ -92,6 +92,13 @@ def test_a_stream_beyond_capacity_is_called_overload(load, growth_frac):
     assert load < 1 or found.last_requests > 1000
 
 
+def test_requests_of_one_moment_are_no_growing_queue():
+    """Three at once, served at once, would be called overload and 24 replicas be bought."""
+    lengths = np.full(3, 10)
+    found = replay(Requests(np.full(3, 5.0), lengths, lengths), fleet(), linear_tables()).backlog()
+    assert (found.growth_frac, found.is_overload) == (0.0, False)
+
+
 def test_an_empty_stream_is_served_at_once():
     """A class without traffic would stop the study."""
     nothing = Requests(np.zeros(0), np.zeros(0, int), np.zeros(0, int))
