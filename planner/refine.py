@@ -2,7 +2,8 @@
 
 Percentiles come from several seeds, each with a stream of its own where the study draws or
 superposes one, and their intervals from resampling blocks of time: requests that are served
-together wait together. What comes before the window runs too and is not counted.
+together wait together. A recorded stream is one draw, however many seeds are asked for. What
+comes before the window runs too and is not counted; what comes after it does not run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from planner.serve_engine import ServeEngine
 from planner.serve_evaluate import Fleet as ClosedFleet
-from planner.serve_evaluate import fleet_of, lane_of, shared
+from planner.serve_evaluate import fleet_of, lane_of, most_sequences, shared
 from planner.serve_load import ServeLoad, load_of_seed
 from planner.serve_plans import serving_plans, serving_rig
 from planner.study_slo import Bound
@@ -31,9 +32,13 @@ from simkernel.replay.tables import StepTables
 from simkernel.serve_open import Lane
 from simkernel.serving_passes import Rig
 from simkernel.serving_tables import step_tables
+from simkernel.workload import percentile_frac
 
 SEEDS = 5
 BLOCK_S = 5.0  # our choice: several mean answers long, a dozen blocks in a minute
+BLOCKS_APART = 1_000_000
+"""Between the numbers of blocks of two streams: more than one stream has."""
+
 DRAWS = 200
 """Resamples of an interval: its ends are known to a few per cent of its width."""
 
@@ -133,7 +138,7 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
     lane = shared(engine, columns, lane, count)
     closed = fleet_of(engine, columns, plans, lane)
     lanes = int(closed.lanes[0])
-    most = int(plans.max_sequences[0])
+    most = int(most_sequences(plans)[0])
     longest = engine.load.longest_tokens
     slower = float(np.max(lane.slower_frac))
     budget = int(plans.budget_tokens[0])
@@ -146,16 +151,22 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
         max_batch=most,
         token_budget=budget,
         block_tokens=BLOCK_TOKENS,
-        pool_blocks=pool_blocks(rig, longest),
+        pool_blocks=pool_blocks(rig, engine.load.peak.mix.context_tokens),
         max_context_tokens=longest,
     )
     return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
 
 
-def pool_blocks(rig: Rig, tokens: int) -> int:
-    """Blocks of the cache of one lane; at least one, which then refuses every request."""
+def pool_blocks(rig: Rig, tokens: float) -> int:
+    """Blocks of the cache of one lane; at least one, which then refuses every request.
+
+    Parameters
+    ----------
+    tokens : keys that a decoding sequence meets, on average: states and full windows weigh the
+        same in long requests and short ones, and so more by the token in short ones
+    """
     room = free_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
-    each = resident_sequence_bytes(rig.model, rig.plans, float(tokens)) / tokens
+    each = resident_sequence_bytes(rig.model, rig.plans, tokens) / tokens
     lanes = float(rig.plans.pipeline_parallel[0])
     return max(int(float(np.asarray(room / each / lanes)[0]) // BLOCK_TOKENS), 1)
 
@@ -180,9 +191,13 @@ def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
     found: dict[str, list[Floats]] = {name: [] for name in LATENCIES}
     blocks: list[Codes] = []
     totals = {"refused": 0, "preemptions": 0, "busy_s": 0.0, "step_j": 0.0, "seconds": 0.0}
-    is_overload = False
+    is_overload, first, draws = False, load_of_seed(study, study.seed), 0
     for i in range(seeds):
         load = load_of_seed(study, study.seed + i)
+        is_new = i == 0 or not np.array_equal(_arrivals(load), _arrivals(first))
+        if not is_new and plan.fleet.routing != "random":
+            break
+        draws += is_new
         result, is_counted = replay_once(plan, load, study.seed + i)
         kept = is_counted & result.is_served
         request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
@@ -194,7 +209,7 @@ def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
         for name, values in rows.items():
             found[name].append(values[kept])
         when = (result.arrival_s[kept] // BLOCK_S).astype(np.int64)
-        blocks.append(when - when.min(initial=0) + i * 100_000)
+        blocks.append(when + draws * BLOCKS_APART)
         totals["refused"] += int((is_counted & ~result.is_served).sum())
         totals["preemptions"] += int(result.preemptions[is_counted].sum())
         totals["busy_s"] += float(result.totals.busy_s.sum())
@@ -216,6 +231,10 @@ def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
         preemptions=int(totals["preemptions"]),
         is_overload=is_overload,
     )
+
+
+def _arrivals(load: ServeLoad) -> Floats:
+    return load.demand.requests.arrival_s
 
 
 def gap(closed: Mapping[str, float], found: Replayed) -> dict[str, float]:
@@ -254,7 +273,8 @@ def _statistics(
         for i, statistic in enumerate(own):
             key, spread = f"{name}_{statistic}", [one[i] for one in drawn]
             values[key] = plain[i]
-            low[key], high[key] = (float(np.quantile(spread, q)) for q in (LOW_FRAC, HIGH_FRAC))
+            ends = np.quantile(spread, (LOW_FRAC, HIGH_FRAC)) if spread else (np.nan, np.nan)
+            low[key], high[key] = map(float, ends)
     return values, low, high
 
 
@@ -268,7 +288,6 @@ def _of_weights(sorted_s: Floats, weights: Floats, statistics: Sequence[str]) ->
         if statistic == "mean":
             found.append(float(np.dot(sorted_s, weights) / below[-1]))
         else:
-            frac = float(f"0.{statistic.removeprefix('p')}")
-            at = int(np.searchsorted(below, frac * below[-1]))
+            at = int(np.searchsorted(below, percentile_frac(statistic) * below[-1]))
             found.append(float(sorted_s[min(at, len(sorted_s) - 1)]))
     return found

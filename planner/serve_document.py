@@ -127,7 +127,12 @@ def _timeline(plan: Plan, path: Path) -> dict[str, Any]:
     load = plan.engine.load
     stream, _ = peak_stream(load.demand.requests, load.window)
     requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
-    log = replay(requests, plan.fleet, plan.tables, Run(logged_steps=LOGGED_STEPS)).log
+    log = replay(
+        requests,
+        plan.fleet,
+        plan.tables,
+        Run(seed=plan.engine.study.seed, logged_steps=LOGGED_STEPS),
+    ).log
     names = ("decodes", "prefills", "tokens", "running", "waiting", "blocks")
     columns: Mapping[str, Sequence[int]] = {name: getattr(log, name).tolist() for name in names}
     events = [

@@ -19,13 +19,19 @@ from planner.evaluate import Evaluated, Limit
 from planner.metrics import find_metric, is_at_least
 from planner.purchase import Rows, bill_of, rest_watts
 from planner.serve_engine import PERIOD_DAYS, ServeEngine
+from planner.serve_load import Load
 from planner.serve_metrics import STATISTICS
 from planner.serve_plans import serving_plans, serving_rig
 from planner.serve_sizing import Capacity, Rule, capacity, pace_at, replicas_for
 from planner.serve_watts import LaneWatts, capped_slower_frac, lane_watts
 from simkernel.columns import Floats, Masks
 from simkernel.hardware import PRECISIONS
-from simkernel.kv_cache import free_bytes, resident_sequence_bytes, weight_bytes
+from simkernel.kv_cache import (
+    free_bytes,
+    reserve_bytes,
+    resident_sequence_bytes,
+    weight_bytes,
+)
 from simkernel.ledger import Ledger
 from simkernel.models import WEIGHT_BITS, active_parameters
 from simkernel.serve_open import (
@@ -49,6 +55,7 @@ LEAST_PLACES = 32.0
 share the memory, and what is thrown out and computed again is not known to it."""
 
 
+MIXES_FRAC = 0.5  # our choice: engines mix, 1, or stop for prompts, 0
 WHOLE_PROMPTS = "continuous"
 """The policy that does not cut prompts; `static` is not offered."""
 
@@ -105,14 +112,19 @@ def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
     room = free_bytes(rig.model, host, plans, rig.chips.memory_bytes)
     each = resident_sequence_bytes(rig.model, plans, mix.context_tokens)
     mean_room = np.maximum(room / each / plans.pipeline_parallel, 0.0)
-    places = np.minimum(mean_room, plans.max_sequences)
-    most = held(mean_room, plans.max_sequences)
+    places = np.minimum(mean_room, most_sequences(plans))
+    most = held(mean_room, most_sequences(plans))
     stages = plans.pipeline_parallel
     lane = Lane(curves, host, mix, stages, places, most, plans.budget_tokens)
     if np.all(cap_frac >= 1.0):
         return lane
     slower = capped_slower_frac(rig, lane, pace(lane, most_arrivals(lane)), cap_frac)
     return replace(lane, slower_frac=slower)
+
+
+def most_sequences(plans: ServingPlans) -> Floats:
+    """Sequences that one lane may run: stages of a pipeline share the engine's limit; (n,)."""
+    return np.maximum(plans.max_sequences // plans.pipeline_parallel, 1) * 1.0
 
 
 def fleet_of(
@@ -217,9 +229,11 @@ def _is_valid(engine: ServeEngine, lane: Lane, plans: ServingPlans, accelerator:
     """Plans inside what was held to measurements and to the replay; (n,).
 
     Copies of attention are priced as if each stepped for itself, while engines keep those that
-    share experts in step: theirs is not inside.
+    share experts in step; engines that stop for prompts are priced as if they mixed them in.
+    Neither is inside.
     """
     is_alone = plans.attention_data_parallel == 1
+    is_alone = is_alone & (np.asarray(lane.engine.mixed_frac) >= MIXES_FRAC)
     return np.asarray(is_alone & engine.measured(accelerator) & (lane.places >= LEAST_PLACES))
 
 
@@ -311,7 +325,7 @@ def resident_ledger(rig: Rig, lane: Lane, at: Pace) -> Ledger:
     lanes = rig.plans.pipeline_parallel
     each = resident_sequence_bytes(rig.model, rig.plans, lane.mix.context_tokens)
     terms = dict(weight_bytes(rig.model, rig.plans).terms)
-    terms["reserve"] = np.full(len(rig.plans), float(np.asarray(rig.engine.reserve_bytes)))
+    terms["reserve"] = reserve_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
     terms["kv_cache"] = each * held * lanes
     return Ledger("resident_bytes", "B", terms)
 
@@ -359,6 +373,7 @@ def _limits(
             "requests/s",
         ),
         "context": Limit(ones * load.longest_tokens, ones * most_tokens, "tokens"),
+        "survive_failures": Limit(_with_lost(load.peak, fleet), fleet.replicas, "replicas"),
         "arithmetic": Limit(metrics["floor_devices"], metrics["devices"], "devices"),
         "fabric_tiers": Limit(metrics["fabric_tiers"], TIERS_MOST * ones, "layers"),
         "kernels": Limit(
@@ -372,11 +387,25 @@ def _limits(
     return found
 
 
+def _with_lost(peak: Load, fleet: Fleet) -> Floats:
+    """Replicas that keep the bounds in the busiest window, and those that may be out of work.
+
+    What no number of replicas keeps is for the limits on latencies to tell.
+    """
+    within_per_s = fleet.found.within_per_s
+    working = np.ceil(peak.requests_per_s / np.maximum(within_per_s, 1e-12))
+    is_asked = (np.asarray(fleet.lost) > 0) & (within_per_s > 0)
+    return np.where(is_asked, working + fleet.lost, 0.0)
+
+
 def _prompt_limit(engine: ServeEngine, columns: Mapping[str, Any]) -> Limit:
-    """The longest prompt where a policy takes prompts whole: one step has to hold it."""
+    """The longest request where a policy takes prompts whole: one step has to hold it.
+
+    All but the last token of its answer too: a request put back computes again what it wrote.
+    """
     names = np.array([str(name) for name in engine.space.levels["batching"]])
     is_whole = names[np.asarray(columns["batching"])] == WHOLE_PROMPTS
-    longest = np.where(is_whole, float(engine.load.longest_prompt_tokens), 0.0)
+    longest = np.where(is_whole, engine.load.longest_tokens - 1.0, 0.0)
     return Limit(longest, np.asarray(columns["token_budget"], float), "tokens")
 
 

@@ -82,7 +82,8 @@ def _row(
         "broken": "; ".join(v["limit"] for v in found.broken(engine.load.bounds)),
         **_columns(found, closed),
     }
-    is_first = best_in == (*engine.study.objectives.minimise, "")[0]
+    wanted = engine.study.objectives
+    is_first = best_in == (*wanted.minimise, *wanted.maximise)[0]
     return row | (_needed(plan, seeds) if is_first else {})
 
 

@@ -15,13 +15,10 @@ from planner.rules import (
     placement_is_first,
     precision_supported,
 )
-from simkernel import plugins
 
 REPLICA = ("tensor_parallel", "pipeline_parallel", "attention_data_parallel")
 SPLIT = (*REPLICA, "context_parallel")
 EXPERT = ("expert_parallel", "expert_tensor_parallel")
-WHOLE_PROMPTS = ("continuous",)
-"""Batching policies that compute a prompt in one step."""
 
 
 def serve_bill_rules() -> tuple[Rule, ...]:
@@ -107,12 +104,6 @@ def _repeats() -> tuple[Rule, ...]:
 def replica_devices(c: Columns) -> Any:
     """Devices of one replica."""
     return c["tensor_parallel"] * c["pipeline_parallel"] * c["attention_data_parallel"]
-
-
-def whole_prompt_codes(levels: tuple[Any, ...]) -> Any:
-    """(levels,) True where a batching policy computes prompts whole."""
-    known = plugins.names("batching")
-    return np.array([name in WHOLE_PROMPTS and name in known for name in levels])
 
 
 def _experts_fill(c: Columns, x: Context) -> Mask:

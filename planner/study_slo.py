@@ -10,6 +10,7 @@ from typing import Any
 
 from planner.study_faults import Faults
 from planner.study_lines import Path
+from simkernel.workload import percentile_frac
 
 MOST_S = 1e9  # our choice: beyond thirty years it is no bound
 
@@ -37,8 +38,7 @@ class Bound:
         """0 to 100; of the mean NaN: it is no percentile."""
         if self.statistic in ("mean", "max"):
             return 100.0 if self.statistic == "max" else math.nan
-        digits = self.statistic[1:]
-        return float(digits) if len(digits) < 3 else float(f"{digits[:2]}.{digits[2:]}")
+        return 100.0 * percentile_frac(self.statistic)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ SAID = (
     "peak",
     "latencies",
     "lockstep",
+    "stops",
     "basis",
     "period",
     "not_included",

@@ -62,10 +62,18 @@ def free_bytes(model: Model, engine: Engine, plans: ServingPlans, memory_bytes: 
     weights, memory = np.asarray(weight_bytes(model, plans).total), np.asarray(memory_bytes)
     is_full = weights > FULL_FRAC * memory
     ours = memory * np.where(is_full, MOST_MEMORY_FRAC, engine.memory_frac)
-    reserve = np.where(
-        is_full, np.minimum(engine.reserve_bytes, LEAST_RESERVE_BYTES), engine.reserve_bytes
-    )
+    reserve = reserve_bytes(model, engine, plans, memory_bytes)
     return (ours - weights - reserve) * engine.free_frac
+
+
+def reserve_bytes(
+    model: Model, engine: Engine, plans: ServingPlans, memory_bytes: Column
+) -> Floats:
+    """What the engine keeps for itself on one device, less where weights fill it; (n,)."""
+    weights = np.asarray(weight_bytes(model, plans).total)
+    is_full = weights > FULL_FRAC * np.asarray(memory_bytes)
+    least = np.minimum(engine.reserve_bytes, LEAST_RESERVE_BYTES)
+    return np.asarray(np.where(is_full, least, engine.reserve_bytes))
 
 
 LEAST_RESERVE_BYTES = 3e9  # aiconfigurator h100_sxm.yaml misc: 3.5 GB, of which 0.4 communication

@@ -18,6 +18,7 @@ from simkernel.columns import Column, Floats, Masks
 from simkernel.serving_engine import Engine
 from simkernel.serving_mix import Mix
 from simkernel.step_curves import FLOOR, StepCurves
+from simkernel.workload import percentile_frac
 
 CROWD_Z = 1.645
 """Deviations of the number in the house, a Poisson one, that a lane must hold: 95% of times."""
@@ -112,8 +113,7 @@ class Spread:
         """The mean, or a percentile such as "p95", of a lognormal of these moments; (n,) [s]."""
         if statistic == "mean":
             return np.asarray(self.mean_s + self.constant_s)
-        digits = statistic.removeprefix("p")
-        frac = float(f"0.{digits}")
+        frac = percentile_frac(statistic)
         relative = (self.sd_s / np.maximum(self.mean_s, 1e-12)) ** 2
         sigma = np.sqrt(np.log1p(relative))
         median_s = self.mean_s / np.sqrt(1.0 + relative)

@@ -126,3 +126,9 @@ def recorded_span_s(arrival_s: Floats) -> float:
     if len(arrival_s) < 2:
         return 0.0
     return float((arrival_s[-1] - arrival_s[0]) * len(arrival_s) / (len(arrival_s) - 1))
+
+
+def percentile_frac(statistic: str) -> float:
+    """The share of requests below a percentile: 0.05 of "p5", 0.95 of "p95", 0.999 of "p999"."""
+    digits = statistic.removeprefix("p")
+    return float(digits) / 100.0 if len(digits) < 2 else float(f"0.{digits}")

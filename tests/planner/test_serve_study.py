@@ -16,12 +16,14 @@ from planner.refine import plan_of, replayed
 from planner.search.sweep import sweep
 from planner.serve_bands import serve_band_of
 from planner.serve_document import told
+from planner.serve_engine import serving_notes
 from planner.serve_evaluate import evaluate
 from planner.serve_fleet import sized
 from planner.serve_metrics import is_computed
 from planner.single import single
 from planner.space import values_of
 from simkernel.errors import BadStudy, UnknownName
+from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 
 ONE = ("accelerator=H100-SXM", "supernode_devices=8", "tp=1", "max_batch=256", "token_budget=8192")
 
@@ -168,8 +170,9 @@ def test_what_no_memory_holds_is_told_for_one_replica_in_figures_that_exist():
 
 def test_a_prompt_that_is_not_cut_has_to_fit_a_step():
     """A plan whose engine refuses half of its requests would be bought."""
-    longest = figure_of_limit(one("batching=continuous")[2])
-    assert longest > 0
+    found, _, whole = one("batching=continuous")
+    longest = figure_of_limit(whole)
+    assert longest == found.engine.load.longest_tokens - 1
     assert figure_of_limit(one("batching=chunked_prefill")[2]) == 0
     short = one("batching=continuous", f"token_budget={int(longest) - 1}", "max_batch=32")[2]
     assert short.limits["prompt_in_a_step"].excess[0] > 0
@@ -230,6 +233,53 @@ def test_a_search_without_an_end_names_no_fleet(monkeypatch):
     monkeypatch.setattr("planner.serve_fleet.replayed", lambda plan, seeds: never)
     found = sized(plan, 1)
     assert (found.replicas, found.found) == (0, None)
+
+
+def test_a_given_fleet_has_to_survive_the_failures_asked_for():
+    """Four replicas on one host of eight would survive the loss of that host."""
+    asked = ("workload.chat.survive_failures=1",)
+    _, _, found = one(*asked)
+    assert found.limits["survive_failures"].excess[0] <= 0
+    few = one(*asked, f"replicas={int(figure(found, 'replicas')) - 1}")[2]
+    assert few.limits["survive_failures"].excess[0] > 0
+    assert one("replicas=4")[2].limits["survive_failures"].excess[0] <= 0
+
+
+def test_the_pool_of_a_replay_holds_what_bytes_hold():
+    """States weigh the same in short requests: ten times too many would run at once."""
+    long = "workload.chat.trace.prompt_tokens={ from = 100, to = 30000 }"
+    for model in ("llama-3.1-8b", "nemotron-nano-9b-v2"):
+        found, columns, _ = one(f"workload.chat.model={model}", long)
+        plan = plan_of(found.engine, columns, "H100-SXM")
+        tokens = found.engine.load.peak.mix.context_tokens
+        room = free_bytes(
+            plan.rig.model, plan.rig.engine, plan.rig.plans, plan.rig.chips.memory_bytes
+        )
+        each = resident_sequence_bytes(plan.rig.model, plan.rig.plans, tokens)
+        held = plan.fleet.pool_blocks * plan.fleet.block_tokens / tokens
+        assert held == pytest.approx(float((room / each)[0]), rel=0.01)
+
+
+def test_stages_of_a_pipeline_share_the_limit_of_sequences():
+    """A pipeline of four would run four times what its engine admits."""
+    plan = plan_of(*replay_parts("pp=4", "max_batch=64"))
+    assert plan.fleet.max_batch == 16
+
+
+def test_a_recorded_stream_is_one_draw_however_many_seeds():
+    """A tail would look surer with every replay of the same minute."""
+    recorded = ('workload.chat.trace="azure_conversation_2023"', "replicas=2")
+    plan = plan_of(*replay_parts(*recorded))
+    once, often = replayed(plan, 1), replayed(plan, 5)
+    assert (often.requests, often.low, often.high) == (once.requests, once.low, once.high)
+
+
+def test_an_engine_that_stops_for_prompts_is_not_called_validated():
+    """Its tails are optimistic, and nothing would say so."""
+    stops = prepare(chat(*ONE, 'workload.chat.engine="sglang"'))
+    assert "stops" in serving_notes(stops.study, stops.catalog)
+    assert figure(one('workload.chat.engine="sglang"')[2], "validated") == 0
+    assert figure(one()[2], "validated") == 1
 
 
 def replay_parts(*settings):
