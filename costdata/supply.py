@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costdata.energy_bill import W_PER_KW
 from costdata.tariff import (
     Period,
     Source,
@@ -24,8 +25,6 @@ from costdata.tariff import (
 from costdata.tco import HOURS_PER_YEAR
 from costdata.terms import CostingTerms
 from simkernel.columns import Floats
-
-W_PER_KW = 1000.0  # SI brochure, table 7
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,10 @@ def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingT
     return terms
 
 
+HOSTED = ("buy", "lease")
+"""Ways to acquire that pay for their own electricity."""
+
+
 def _refuse_idle_write_offs(costing: Costing) -> None:
     """A way to write off lowers a tax; without one it changes nothing."""
     given = [name for name in WRITE_OFFS if getattr(costing, name) is not None]
@@ -106,7 +110,21 @@ def supply_given(costing: Costing) -> Supply | None:
     ------
     MissingFact, BadStudy : as `study_supply.supply_of`
     """
-    return supply_of(costing.bill_year, costing.time_of_use, costing.energy_tiers, costing.sources)
+    supply = supply_of(
+        costing.bill_year, costing.time_of_use, costing.energy_tiers, costing.sources
+    )
+    if supply is not None and costing.acquire not in HOSTED:
+        raise BadStudy(
+            f'costing.acquire = "{costing.acquire}": whoever rents devices does not buy their '
+            "electricity, so time_of_use, energy_tiers and sources change nothing; remove them, "
+            f"or take acquire = {' or '.join(HOSTED)}"
+        )
+    if costing.sources and costing.minimum_take_frac:
+        raise BadStudy(
+            "costing.minimum_take_frac is of energy from the grid, which costing.sources replace: "
+            "what is not taken is not known; give one of them"
+        )
+    return supply
 
 
 def _in_money(costing: Costing, terms: CostingTerms) -> CostingTerms:
