@@ -64,8 +64,7 @@ class StageWork:
 class StageSync:
     """Data-parallel collectives over the whole weights of one device.
 
-    `gather` of bf16 weights, `scatter` and `reduce` of gradients (reduce-scatter,
-    all-reduce). `update_dense`, `update_expert`: optimiser over unsharded parameters.
+    `gather` of bf16 weights, `scatter` and `reduce` of gradients (reduce-scatter, all-reduce).
     """
 
     gather: Pass

@@ -179,7 +179,8 @@ def resident_ledger(
     rows = np.arange(len(fullest))
     picked: dict[str, Column] = {name: value[rows, fullest] for name, value in terms.items()}
     ledger = Ledger("resident_bytes", "B", picked)
-    return Resident(ledger, fullest, host_bytes(plans, kept, optimiser))
+    sent = _state(parameters, ranks, keeping.gradient_bytes, plans.zero_stage >= 1)
+    return Resident(ledger, fullest, host_bytes(plans, kept, optimiser + sent))
 
 
 def layer_activation_bytes(share: Share, model: Model, kind: LayerKind) -> Floats:

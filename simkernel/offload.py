@@ -50,18 +50,19 @@ def on_device(plans: TrainingPlans, optimiser_bytes: Floats) -> Floats:
     return np.where(plans.is_optimiser_on_host[:, None], 0.0, optimiser_bytes)
 
 
-def host_bytes(plans: TrainingPlans, kept_bytes: Floats, optimiser_bytes: Floats) -> Floats:
+def host_bytes(plans: TrainingPlans, kept_bytes: Floats, updated_bytes: Floats) -> Floats:
     """Bytes of host memory that one device's share takes, on the fullest stage; (n,).
 
     Parameters
     ----------
     kept_bytes : (n, stages) activations of all micro-batches in flight
-    optimiser_bytes : (n, stages) state of the optimiser, wherever it is
+    updated_bytes : (n, stages) state of the optimiser, wherever it is, and the gradients that it
+        is updated with, which wait beside it (Ren et al. 2021, ZeRO-Offload, section 4)
     """
     if not plans.offload_code.any():
         return np.zeros(len(plans))
     held = kept_bytes * plans.offloaded_activation_frac[:, None]
-    held = held + optimiser_bytes * plans.is_optimiser_on_host[:, None]
+    held = held + updated_bytes * plans.is_optimiser_on_host[:, None]
     return np.asarray(held.max(axis=1))
 
 

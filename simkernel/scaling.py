@@ -16,6 +16,9 @@ from simkernel.workload import Prefixes, RequestStream
 
 SHIFT_S = 60.0  # our choice: single bursts of a minute average out, the busy quarter-hour stays
 
+DUST_DIGITS = 9
+"""Digits of a product of floats that are not dust: 1.1 times a hundred users is 110."""
+
 
 @dataclass(frozen=True)
 class Scaled:
@@ -59,7 +62,7 @@ def superposed(
             larger,
             prefixes=_apart(larger.prefixes, copies),
             session_codes=_sessions_apart(stream, rows, copies),
-            concurrency=math.ceil(stream.concurrency * times),
+            concurrency=math.ceil(round(stream.concurrency * times, DUST_DIGITS)),
         ),
         _superposed_words(stream, times, width_s),
     )

@@ -173,14 +173,16 @@ def imbalance(share: Share, kind: LayerKind) -> Floats:
     1 + sqrt(2 ln(E) ((E - 1) / draws + s^2 (E - 1) / N)). With s = 0 routing is evenly random and
     this a lower bound, real routers are skewed beyond it. By how much is the stack's to say (s) or
     the job's: a factor, a power law of the experts' loads, or both. A job whose experts all sit
-    on one rank has no imbalance.
+    on one rank has no imbalance, and no rank gets a token more than once for each of its experts.
     """
     ranks = share.expert
     draws = share.cut_tokens * ranks * share.expert_tensor * kind.top_k
     liked = share.stack.router_spread_frac**2 / kind.experts
     random = 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) * (1.0 / draws + liked))
     skewed = power_law_imbalance(kind.experts, ranks, share.expert_skew)
-    return np.where(ranks > 1, random * skewed * share.expert_imbalance, 1.0)
+    most = ranks * np.minimum(1.0, kind.experts / ranks / max(kind.top_k, 1))
+    busiest = np.minimum(random * skewed * share.expert_imbalance, np.maximum(most, 1.0))
+    return np.where(ranks > 1, busiest, 1.0)
 
 
 def power_law_imbalance(experts: int, ranks: Codes, skew: float) -> Floats:

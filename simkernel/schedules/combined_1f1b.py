@@ -55,14 +55,13 @@ def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) 
 
 
 def in_flight(stage: Codes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Floats:
-    """As interleaved, one warm-up chunk more: a pair frees a layer for every layer it keeps.
+    """As interleaved: the warm-up is one chunk longer, but a pair frees what it fills.
 
     References
     ----------
     NVIDIA/Megatron-LM, core/models/common/model_chunk_schedule_plan.py (run, release_state).
     """
-    warm = 2 * (stages - stage - 1) + (chunks - 1) * stages + 1
-    return np.minimum(warm, micro_batches * chunks) / chunks
+    return interleaved.in_flight(stage, stages, chunks, micro_batches)
 
 
 def fills(stages: Codes, micro_batches: Codes) -> Masks:

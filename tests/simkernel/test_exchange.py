@@ -20,7 +20,7 @@ from simkernel.memory import layer_activation_bytes
 from simkernel.models import Core
 from simkernel.ops import layer_backward, layer_forward
 from simkernel.placement import place
-from simkernel.share import share_of
+from simkernel.share import imbalance, share_of
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
 
@@ -170,3 +170,15 @@ def test_scattered_heads_keep_the_output_in_both_layouts():
         for name in CONTEXT_EXCHANGE
     )
     assert scattered - ring == pytest.approx(TOKENS / 8 * 4096 * 2.0, rel=1e-12)
+
+
+@pytest.mark.parametrize(("ranks", "most"), [(2, 2.0), (4, 4.0), (64, 32.0), (256, 32.0)])
+def test_no_expert_rank_gets_more_tokens_than_there_are(ranks, most):
+    """Two ranks would be priced with four times the mean: twice as many tokens as exist."""
+    model = moe_model(experts=256, top_k=8)
+    plan = plan_of(devices=256, supernode_devices=8, expert_parallel=ranks)
+    placement = place(plan.degrees, plan.supernode_devices, plan.placement_code)
+    wires = network(chip(), plan.supernode_devices, plan.oversubscription)
+    job = TrainingJob(1e12, 4096, 65e6, expert_imbalance=100.0)
+    found = imbalance(share_of(job, chip(), plan, placement, wires), model.kinds[0])
+    assert found[0] == pytest.approx(most)

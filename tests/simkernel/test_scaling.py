@@ -120,6 +120,8 @@ def test_a_closed_loop_gets_more_users_at_once():
     loop = stream(np.zeros(5), 0.0, concurrency=3)
     larger = superposed(loop, 2.5, rng(2)).requests
     assert larger.concurrency == 8
+    hundred = stream(np.zeros(5), 0.0, concurrency=100)  # 1.1 x 100 is 110.00000000000001
+    assert superposed(hundred, 1.1, rng()).requests.concurrency == 110
     assert larger.arrival_s.max() == 0
 
 
