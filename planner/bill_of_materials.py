@@ -72,7 +72,8 @@ def lead_weeks() -> dict[str, dict[str, str]]:
 def _bought(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> Bought:
     """The counts of one plan."""
     columns = {name: np.array([plan["axes"][name]]) for name in BOUGHT}
-    columns["used_per_domain"] = np.array([plan["metrics"]["used_per_domain"]])
+    working = plan["metrics"].get("used_per_domain", plan["axes"]["supernode_devices"])
+    columns["used_per_domain"] = np.array([working])  # hardware alone: all of a domain works
     columns["it_mean_w"] = np.array([plan["metrics"]["it_mean_w"]])
     return bought_by(desk_of(study, catalog, [plan["axes"]["accelerator"]]), columns)
 

@@ -92,6 +92,11 @@ def _materials(asked: Asked) -> dict[str, Any]:
 
 def _launch(asked: Asked) -> dict[str, Any]:
     chip = asked.catalog.accelerator(asked.plan["axes"]["accelerator"])
+    if chip.vendor != launch.VENDOR:
+        raise BadStudy(
+            f"--to launch writes scripts for Megatron-Core, which does not run on {chip.name}; "
+            f"export a plan on a GPU of {launch.VENDOR}"
+        )
     return {"text": launch.launch_script(asked.study, asked.plan, chip.devices_per_host)}
 
 

@@ -36,7 +36,11 @@ RECOMPUTE: Mapping[str, tuple[Argument, ...]] = {
     ),
 }
 SHARDING: Mapping[int, tuple[Argument, ...]] = {0: (), 1: (("--use-distributed-optimizer", ""),)}
+VENDOR = "NVIDIA"
+"""Whose GPUs the script is for: its environment is CUDA's."""
+
 SCHEDULES = ("one_forward_one_backward", "interleaved")
+CONTEXT = {"ring": "p2p", "all_to_all": "a2a"}  # Megatron-Core, --cp-comm-type
 PLACEMENT = "tp-cp-ep-dp-pp"  # Megatron-Core parallel_state.py: the default order of ranks
 
 DEGREES = {
@@ -101,8 +105,10 @@ def megatron_arguments(study: Study, plan: Mapping[str, Any]) -> tuple[Argument,
     found += [("--train-samples", str(math.ceil(work.tokens / work.tokens_per_sequence)))]
     found += [*PRECISIONS[axes["precision"]], *RECOMPUTE[axes["recompute"]]]
     found += SHARDING[int(axes["zero_stage"])]
-    if axes["tensor_parallel"] > 1:
+    if axes["tensor_parallel"] > 1 and axes["sequence_parallel"] == "on":
         found.append(("--sequence-parallel", ""))
+    if axes["context_parallel"] > 1:
+        found.append(("--cp-comm-type", CONTEXT[axes["context_exchange"]]))
     if axes["virtual_stages"] > 1:
         found.append(("--num-virtual-stages-per-pipeline-rank", str(int(axes["virtual_stages"]))))
     return tuple(found)
@@ -117,6 +123,7 @@ def _faults(axes: Mapping[str, Any]) -> list[str]:
         "schedule": SCHEDULES,
         "placement": (PLACEMENT,),
         "offload": ("none",),
+        "shard_devices": (0,),
     }
     return [
         f"{name} is {axes[name]}, which has no argument of Megatron-Core here; "

@@ -32,11 +32,13 @@ class Work(Columns):
 
     `memory_s`, `compute_s` : at the rates of the nameplate, prompts included [s/token]
     `tokens_per_s` : of the whole run, predicted
+    `is_infeasible` : 1 where memory does not hold one request
     """
 
     memory_s: Floats
     compute_s: Floats
     tokens_per_s: Floats
+    is_infeasible: Floats
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Metered:
     def work(self, logs: Floats) -> Work:
         """What a token asks of the devices, on the engine of parameters (k,)."""
         figures = self.engine_of(logs)
-        found = Work(*(np.zeros(len(self.cases)) for _ in range(3)))
+        found = Work(*(np.zeros(len(self.cases)) for _ in range(4)))
         for block in self.blocks:
             steady = block.priced(_engine(block, figures))
             step, prefill, load = steady.step, steady.prefill, block.load
@@ -100,6 +102,7 @@ class Metered:
             found.memory_s[rows] = step.peak_hbm_s / each + prefill.peak_hbm_s / whole
             found.compute_s[rows] = step.peak_compute_s / each + prefill.peak_compute_s / whole
             found.tokens_per_s[rows] = steady.output_tokens_per_s
+            found.is_infeasible[rows] = steady.is_infeasible
         return found
 
     @property

@@ -82,9 +82,10 @@ def _runs(rows: Sequence[TruthRow], name: str, columns: Sequence[str]) -> Meteri
         return Validation((), tuple(unsupported))
     groups = _groups([case.row for case in runs.cases], name, columns)
     found = _run_figures(runs, name, groups)
+    is_infeasible = runs.work(runs.priors.shipped).is_infeasible > 0
     predictions = [
         ServingPrediction(
-            case, metric, case.measured[metric], float(values[i]), False,
+            case, metric, case.measured[metric], float(values[i]), bool(is_infeasible[i]),
             {**case.plan, "devices": case.devices},
         )
         for metric, values in found.items()

@@ -16,7 +16,7 @@ from costdata.configs import read_model
 from planner.calibrate import TABLES
 from planner.serving_truth import Case, case_of
 from planner.truth_rows import TruthRow
-from simkernel.errors import MissingFact
+from simkernel.errors import MissingFact, PlanError
 
 DEVICE_W, J_PER_TOKEN = "device_mean_w", "j_per_token"
 NODE_MEAN_W, NODE_PEAK_W = "node_mean_w", "node_peak_w"
@@ -65,7 +65,7 @@ def _common(row: TruthRow) -> dict[str, str]:
         }
     return {
         "source_group": row.text("source"),
-        "model": read_model(row.text("model")).name,
+        "model": _model_name(row.text("model")),
         "accelerator": row.text("gpu"),
         "metric": "metered",
         "batch_or_concurrency": row.text("max_batch") or row.text("avg_batch"),
@@ -73,6 +73,14 @@ def _common(row: TruthRow) -> dict[str, str]:
         "output_len": row.text("task"),
         "parallel": " ".join(row.text(name) for name in ("n_gpu", "tp", "ep")),
     }
+
+
+def _model_name(text: str) -> str:
+    """The catalogue's name; of a model that it does not know what the row says."""
+    try:
+        return read_model(text).name
+    except PlanError:
+        return text
 
 
 def run_of(row: TruthRow, catalog: Catalog) -> Case:
@@ -100,8 +108,8 @@ def run_of(row: TruthRow, catalog: Catalog) -> Case:
     }
     case = case_of(replace(row, cells={**row.cells, **served}), catalog)
     measured = {
-        DEVICE_W: row.number("power_w_per_gpu") or 0.0,
-        J_PER_TOKEN: row.number("joules_per_token") or 0.0,
+        DEVICE_W: float(row.cells["power_w_per_gpu"]),
+        J_PER_TOKEN: float(row.cells["joules_per_token"]),
     }
     # Files with 8-bit weights leave keys and values in 16 bits unless the server is told.
     plan = {**case.plan, "cache_bytes_per_value": 2.0}

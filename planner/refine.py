@@ -21,7 +21,6 @@ from planner.serve_load import ServeLoad, load_of_seed
 from planner.serve_plans import serving_plans, serving_rig
 from planner.study_slo import Bound
 from simkernel.columns import Codes, Floats
-from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.peak import peak_stream
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
@@ -31,7 +30,7 @@ from simkernel.replay.serve import replay
 from simkernel.replay.tables import StepTables
 from simkernel.serve_open import Lane
 from simkernel.serving_passes import Rig
-from simkernel.serving_tables import step_tables
+from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
 from simkernel.workload import percentile_frac
 
 SEEDS = 5
@@ -43,7 +42,6 @@ DRAWS = 200
 """Resamples of an interval: its ends are known to a few per cent of its width."""
 
 LOW_FRAC, HIGH_FRAC = 0.05, 0.95
-BLOCK_TOKENS = 16  # vLLM's default block_size
 COMPARED = ("mean", "p50", "p95", "p99")
 LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
 
@@ -155,20 +153,6 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
         max_context_tokens=longest,
     )
     return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
-
-
-def pool_blocks(rig: Rig, tokens: float) -> int:
-    """Blocks of the cache of one lane; at least one, which then refuses every request.
-
-    Parameters
-    ----------
-    tokens : keys that a decoding sequence meets, on average: states and full windows weigh the
-        same in long requests and short ones, and so more by the token in short ones
-    """
-    room = free_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
-    each = resident_sequence_bytes(rig.model, rig.plans, tokens) / tokens
-    lanes = float(rig.plans.pipeline_parallel[0])
-    return max(int(float(np.asarray(room / each / lanes)[0]) // BLOCK_TOKENS), 1)
 
 
 def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, Floats]:

@@ -8,7 +8,7 @@ token: clients and networks are not in them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,7 @@ def log_row(path: Path) -> TruthRow:
     name = path.name.removesuffix(LOG_ENDING)
     meta = _meta(path.with_name(name + META_ENDING))
     settings = meta["engine_kwargs"]
+    changed = [name for name, plain in UNREAD.items() if settings.get(name) not in (None, *plain)]
     version = next((v for v in ENGINE_OF_VERSION if v in meta), "")
     cells = {
         "case_id": name,
@@ -84,9 +85,23 @@ def log_row(path: Path) -> TruthRow:
         "precision": PRECISION_OF.get(str(settings.get("dtype")), str(settings.get("dtype"))),
         "max_num_seqs": str(settings.get("max_num_seqs") or 1024),  # vLLM's own default
         "max_num_batched_tokens": str(settings.get("max_num_batched_tokens") or 8192),  # the same
+        "unread": ", ".join(f"{name} = {settings[name]!r}" for name in changed),
         LOG_PATH: str(path),
     }
     return TruthRow(cells, str(path))
+
+
+UNREAD: Mapping[str, tuple[Any, ...]] = {
+    "quantization": (),
+    "kv_cache_dtype": ("auto",),
+    "data_parallel_size": (1,),
+    "enable_expert_parallel": (False,),
+    "enable_prefix_caching": (False,),
+    "speculative_config": (),
+    "enable_chunked_prefill": (True,),
+}
+"""Settings of an engine that change what a step does and are not read, each with what changes
+nothing; names as in vLLM's engine arguments."""
 
 
 PRECISION_OF = {"bfloat16": "bf16", "float16": "fp16", "auto": "bf16"}

@@ -14,19 +14,19 @@ from planner.bands import regime_of_model
 from planner.request_logs import LOG_PATH, RequestLog, read_log
 from planner.truth_rows import TruthRow
 from simkernel.columns import Floats
+from simkernel.errors import MissingFact
 from simkernel.hardware import PRECISIONS
-from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.models import Model
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
 from simkernel.replay.tables import StepTables
 from simkernel.serving_engine import EngineCurves
-from simkernel.serving_passes import Rig, rig_of
+from simkernel.serving_mix import mix_of
+from simkernel.serving_passes import rig_of
 from simkernel.serving_plans import serving_plan_of
-from simkernel.serving_tables import step_tables
+from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
 
-BLOCK_TOKENS = 16  # vLLM's default block_size
 STATISTICS = {"mean": None, "p50": 0.5, "p99": 0.99}
 
 
@@ -87,6 +87,8 @@ def _slower(tables: StepTables, factor: float) -> StepTables:
 
 def logged_run(row: TruthRow, catalog: Catalog) -> LoggedRun:
     """A log made ready to replay on the shipped engine."""
+    if row.text("unread"):
+        raise MissingFact(f"{row.text('unread')}: not read here, and it changes what a step does")
     model = read_model(row.text("model"))
     accelerator = catalog.accelerator_name(row.text("accelerator"))
     plan = _plan(row, int(min(catalog.accelerator(accelerator).domain_options)))
@@ -94,7 +96,10 @@ def logged_run(row: TruthRow, catalog: Catalog) -> LoggedRun:
     chips, curves = catalog.chips([accelerator]), _curves(catalog, row, accelerator)
     rig = rig_of(model, engine, chips, curves, serving_plan_of(**plan))
     log = read_log(Path(row.text(LOG_PATH)))
+    mix = mix_of(log.prompt_tokens, log.output_tokens)
     longest = int(np.max(log.prompt_tokens + log.output_tokens))
+    if pool_blocks(rig, mix.context_tokens) * BLOCK_TOKENS < longest:
+        raise MissingFact("its weights and its longest request do not fit the devices it ran on")
     fleet = Fleet(
         replicas=1,
         batching="chunked_prefill",
@@ -102,7 +107,7 @@ def logged_run(row: TruthRow, catalog: Catalog) -> LoggedRun:
         max_batch=int(plan["max_sequences"]),
         token_budget=int(plan["budget_tokens"]),
         block_tokens=BLOCK_TOKENS,
-        pool_blocks=_pool_blocks(rig, longest),
+        pool_blocks=pool_blocks(rig, mix.context_tokens),
         max_context_tokens=longest,
     )
     tables = step_tables(rig, fleet.max_batch, fleet.token_budget, longest, 0.0)
@@ -112,6 +117,10 @@ def logged_run(row: TruthRow, catalog: Catalog) -> LoggedRun:
 def _plan(row: TruthRow, domain: int) -> dict[str, float]:
     """Decisions that the log's settings state."""
     tensor, stages = row.count("tp") or 1, row.count("pp") or 1
+    if row.text("precision") not in PRECISIONS:
+        raise MissingFact(
+            f"dtype {row.text('precision')!r} is not one of ours: {', '.join(PRECISIONS)}"
+        )
     code = PRECISIONS.index(row.text("precision"))
     return {
         "supernode_devices": max(domain, tensor * stages),
@@ -136,9 +145,3 @@ def _curves(catalog: Catalog, row: TruthRow, accelerator: str) -> EngineCurves:
         return curves
     then = catalog.engine_curves(EARLIER_REDUCES[release], [accelerator])
     return replace(curves, all_reduce=then.all_reduce, all_reduce_once=then.all_reduce_once)
-
-
-def _pool_blocks(rig: Rig, tokens: int) -> int:
-    room = free_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
-    each = resident_sequence_bytes(rig.model, rig.plans, float(tokens)) / tokens
-    return max(int(float(np.asarray(room / each)[0]) // BLOCK_TOKENS), 1)

@@ -328,7 +328,7 @@ def _single(row: TruthRow, catalog: Catalog) -> Case:
         tensor, copies, expert = 1, tensor * copies, tensor * copies
     elif copies > 1 and expert == 1:
         expert = copies
-    if "2023" in row.text("engine"):
+    if engine == "vllm" and "2023" in row.text("engine"):
         engine = OLD_VLLM
     narrow = row.text("precision")
     dense = "bf16" if narrow == "mxfp4" else narrow

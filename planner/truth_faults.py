@@ -37,7 +37,7 @@ WHOLE = (
 )  # fmt: skip
 """Columns that count something; 8.0 is 8, 8.5 is nothing."""
 
-MEASURED = ("value", "silicon_tpot_ms")
+MEASURED = ("value", "silicon_tpot_ms", "tok_s", "power_w_per_gpu", "joules_per_token")
 """Columns that hold what was measured: a row without it measures nothing."""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from simkernel.columns import Codes, Floats
+from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts
 from simkernel.passes import Pass
 from simkernel.power import device_w
@@ -24,6 +25,8 @@ WHOLE_TO = 384
 
 TOKEN_RATIO, SEQUENCE_RATIO, CONTEXT_RATIO, CHUNK_RATIO = 1.01, 1.02, 1.015, 1.02
 """Between points further out, by grid."""
+
+BLOCK_TOKENS = 16  # vLLM's default block_size
 
 NOT_LAYERS = ("attention", "head")
 
@@ -92,6 +95,20 @@ def step_tables(
             idle_w=idle_w,
         ),
     )
+
+
+def pool_blocks(rig: Rig, tokens: float) -> int:
+    """Blocks of the cache of one lane; at least one, which then refuses every request.
+
+    Parameters
+    ----------
+    tokens : keys that a decoding sequence meets, on average: states and full windows weigh the
+        same in long requests and short ones, and so more by the token in short ones
+    """
+    room = free_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
+    each = resident_sequence_bytes(rig.model, rig.plans, tokens) / tokens
+    lanes = float(rig.plans.pipeline_parallel[0])
+    return max(int(float(np.asarray(room / each / lanes)[0]) // BLOCK_TOKENS), 1)
 
 
 def spaced(most: int, spacing_frac: float, whole_to: int) -> Codes:

@@ -4,12 +4,15 @@ import csv
 import io
 import re
 from datetime import datetime
+from pathlib import Path
 
 import pytest
-from small import planner
+from small import DENSE, planner, with_lines
 
+from planner.archive import Archive
 from planner.focus import COLUMNS, focus_rows, totals
 from planner.launch import DEGREES, launch_script, megatron_arguments
+from planner.recost import stored_study
 from simkernel.errors import BadStudy
 
 CAPITAL = ("servers", "stranded", "spares", "network", "storage", "head_nodes", "facility")
@@ -37,6 +40,41 @@ def exported(workspace):
 @pytest.fixture(scope="module")
 def plan(workspace):
     return planner("explain", "1", "1", "--db", workspace.db, "--json").document
+
+
+def test_a_launch_runs_the_plan_that_was_priced(workspace, plan):
+    """A script would shard, cut or exchange in another way than the plan that was bought."""
+    study = stored_study(Archive(workspace.db).run("1"))
+
+    def flags(**changes):
+        return dict(megatron_arguments(study, {**plan, "axes": {**plan["axes"], **changes}}))
+
+    assert "--sequence-parallel" in flags(tensor_parallel=2, sequence_parallel="on")
+    assert "--sequence-parallel" not in flags(tensor_parallel=2, sequence_parallel="off")
+    assert flags(context_parallel=2, context_exchange="all_to_all")["--cp-comm-type"] == "a2a"
+    with pytest.raises(BadStudy, match="shard_devices is 8"):
+        flags(shard_devices=8)
+
+
+def test_a_launch_is_for_the_chips_it_runs_on(tmp_path):
+    """A Slurm script for CUDA would be handed over for another maker."""
+    study = tmp_path / "amd.toml"
+    study.write_text(with_lines(DENSE, accelerator='accelerator = "MI300X"'))
+    db = tmp_path / "amd.duckdb"
+    assert planner("run", study, "--db", db, "--json").code == 0
+    answer = planner("export", "1", "1", "--to", "launch", "--db", db)
+    assert answer.code == 2
+    assert "does not run on MI300X" in answer.err
+
+
+def test_hardware_alone_has_a_bill_of_materials(tmp_path):
+    """Whoever buys hardware asks for it first."""
+    study = Path(__file__).parents[2] / "studies" / "power_capped_site.toml"
+    db = tmp_path / "site.duckdb"
+    assert planner("run", study, "--db", db, "--json").code == 0
+    rows = planner("export", "1", "1", "--to", "bom", "--db", db, "--json").document["rows"]
+    plan = planner("explain", "1", "1", "--db", db, "--json").document
+    assert sum(row["usd"] for row in rows) == pytest.approx(plan["metrics"]["capex_usd"], rel=1e-9)
 
 
 def test_rows_have_the_published_columns_in_order(exported):

@@ -13,7 +13,7 @@ from planner.cli_validate import register
 from planner.power_fit import read_metered
 from planner.power_truth import busy_frac, cooling_of, is_node
 from planner.protocols import predict
-from planner.truth_rows import TruthRow, chosen, read_truth
+from planner.truth_rows import TruthRow, chosen, read_truth, sound
 from simkernel.errors import BadStudy
 
 APP = typer.Typer()
@@ -141,3 +141,29 @@ def test_figures_that_are_no_mean_or_peak_are_told(tmp_path):
     assert len(found.unsupported) == 4
     assert is_node(row(rows[0]))
     assert busy_frac(row(node(n_accel=64))) == 0.75
+
+
+def test_a_metered_row_without_its_figures_is_told_and_the_others_are_scored(tmp_path):
+    """A blank cell would end as a fault of ours."""
+    blank = [
+        {**run(), "case_id": f"blank-{n}", n: ""}
+        for n in ("tok_s", "power_w_per_gpu", "joules_per_token")
+    ]
+    rows = sound(read_truth([written(tmp_path / "rows.csv", [*blank, run()], RUN_COLUMNS)]))
+    assert len(rows.rows) == 1
+    assert ["blank; wanted what was measured" in why for _, why in rows.faulty] == [True] * 3
+
+
+def test_a_model_that_nobody_knows_is_one_row_and_not_the_file(tmp_path):
+    """One label would take all measurements of a file along."""
+    strange = {**run(), "case_id": "strange", "model": "nobody/knows-this"}
+    found = predictions(tmp_path, [strange, run()], RUN_COLUMNS)
+    assert [case for case, _ in found.unsupported] == ["strange"]
+    assert len(found.predictions) == 2
+
+
+def test_a_metered_run_that_cannot_fit_is_called_infeasible(tmp_path):
+    """405 B parameters on one chip would be scored as a run like any other."""
+    large = {**run(), "case_id": "large", "model": "meta-llama/Llama-3.1-405B"}
+    found = predictions(tmp_path, [large, run()], RUN_COLUMNS)
+    assert [p.is_infeasible for p in found.predictions] == [True, False] * 2

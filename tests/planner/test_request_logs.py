@@ -1,6 +1,7 @@
 """Logs of single requests: read, replayed through the passes of their plan, and scored."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from planner import commands_validate
 from planner.request_logs import log_row, read_log
 from planner.request_protocols import slower_of
 from planner.request_replay import logged_run
-from simkernel.errors import BadFile, BadStudy
+from simkernel.errors import BadFile, BadStudy, MissingFact
 
 FOLDER = Path(__file__).parents[1] / "truth" / "serve_requests"
 LOGS = sorted(FOLDER.glob("*_requests.jsonl"))
@@ -32,6 +33,34 @@ def test_both_logs_are_there_and_say_what_ran():
     assert {row.text("accelerator") for row in rows} == {"RTXPRO6000"}
     assert {row.text("max_num_batched_tokens") for row in rows} == {"2048"}
     assert all(len(read_log(path).arrival_s) == 300 for path in LOGS)
+
+
+def changed_log(folder, **settings):
+    """The first log with other settings of its engine, and another model."""
+    model = settings.pop("model", None)
+    name = LOGS[0].name.removesuffix("_requests.jsonl")
+    (folder / LOGS[0].name).write_bytes(LOGS[0].read_bytes())
+    meta = json.loads((FOLDER / f"{name}_meta.json").read_text())
+    meta["engine_kwargs"] |= settings
+    meta["model"] = model or meta["model"]
+    (folder / f"{name}_meta.json").write_text(json.dumps(meta))
+    return log_row(folder / LOGS[0].name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"quantization": "fp8"}, "quantization = 'fp8'"),
+        ({"kv_cache_dtype": "fp8"}, "kv_cache_dtype = 'fp8'"),
+        ({"data_parallel_size": 4}, "data_parallel_size = 4"),
+        ({"dtype": "float32"}, "dtype 'float32' is not one of ours"),
+        ({"model": "meta-llama/Llama-3.1-405B"}, "do not fit the devices it ran on"),
+    ],
+)
+def test_a_log_of_an_engine_that_is_not_read_is_not_scored(tmp_path, settings, told):
+    """Four devices in 8 bits would be scored as one in 16."""
+    with pytest.raises(MissingFact, match=re.escape(told)):
+        logged_run(changed_log(tmp_path, **settings), catalog.load())
 
 
 def test_an_efficiency_of_the_other_log_holds():
