@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,42 +13,29 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
 from costdata.profiles import SHIPPED, UNFUSED
-from costdata.support import KERNELS
 from costdata.traces import trace_name
 from planner.axes import ALL, CATALOGUE
 from planner.bands import is_computed
 from planner.null_objectives import refuse_compared
-from planner.purchase import Shelf, shelf_of
+from planner.prepared import Prepared
 from planner.rule import ChipSizes
 from planner.rules import model_counts
-from planner.space import Space, make_space
+from planner.space import make_space
 from planner.study import Names, Study
 from planner.study_parts import PowerLaw, TrainWorkload
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
 from simkernel.hardware import PRECISIONS, Chips
 from simkernel.memory import Reserve
-from simkernel.models import Model, training_flop_per_token
+from simkernel.models import training_flop_per_token
 from simkernel.workload import TrainingJob
 
 
 @dataclass(frozen=True)
-class Engine:
-    """What every candidate of a study shares.
+class Engine(Prepared):
+    """What every candidate of a training study shares; `job` as read."""
 
-    Parameters
-    ----------
-    study, catalog, model, job : as read
-    space : all candidates, over the chips that can be evaluated
-    missing : chips left out because a fact is missing, with the fact
-    """
-
-    study: Study
-    catalog: Catalog
-    model: Model
     job: TrainingJob
-    space: Space
-    missing: Mapping[str, str]
 
     @cached_property
     def flop_per_token(self) -> float:
@@ -61,15 +47,6 @@ class Engine:
         tokens = float(self.job.tokens_per_sequence)
         return float(pinned or training_flop_per_token(self.model, tokens).total)
 
-    @cached_property
-    def kernels(self) -> tuple[str, ...]:
-        """Kernels the model needs a chip to have."""
-        return kernels_of(self.model)
-
-    def chip(self, name: str) -> Chips:
-        """One chip as a table of one row."""
-        return self._chips[name]
-
     def job_on(self, name: str) -> TrainingJob:
         """The run on one chip: with the software stack of the study's profile."""
         return self._jobs[name]
@@ -77,14 +54,6 @@ class Engine:
     def reserve(self, name: str) -> Reserve:
         """Memory of one chip that no tensor of a plan owns."""
         return self._reserves[name]
-
-    def shelf(self, name: str) -> Shelf:
-        """What is sold around one chip."""
-        return self._shelves[name]
-
-    def unsupported(self, name: str) -> Floats:
-        """Kernels of the model that a chip lacks, for each precision; (len(PRECISIONS),)."""
-        return self._unsupported[name]
 
     def measured(self, name: str) -> Floats:
         """1 where the chip's GEMM curve is measured at a precision, 0 where it is transferred."""
@@ -118,24 +87,6 @@ class Engine:
     @cached_property
     def _reserves(self) -> dict[str, Reserve]:
         return {name: self.catalog.reserve(name) for name in self.space.chips}
-
-    @cached_property
-    def _shelves(self) -> dict[str, Shelf]:
-        return {name: shelf_of(self.catalog, [name]) for name in self.space.chips}
-
-    @cached_property
-    def _unsupported(self) -> dict[str, Floats]:
-        names = list(self.space.chips)
-        mask = self.catalog.support_mask(names)
-        needed = [KERNELS.index(kernel) for kernel in self.kernels]
-        lacking = (~mask[:, :, needed]).sum(axis=2) * 1.0
-        return dict(zip(names, lacking, strict=True))
-
-    @cached_property
-    def _chips(self) -> dict[str, Chips]:
-        names = list(self.space.chips)
-        table = self.catalog.chips(names)
-        return {name: table.take(np.array([i])) for i, name in enumerate(names)}
 
 
 def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
@@ -237,19 +188,6 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             "hold and move what 1 does there"
         )
     return notes
-
-
-def kernels_of(model: Model) -> tuple[str, ...]:
-    """Kernels a chip needs for a model, as the support matrix names them."""
-    found = set()
-    for kind in model.kinds:
-        for core in kind.cores:
-            found.add({"softmax": "gqa", "mla": "mla", "state": "state"}[core.kind])
-            if core.window:
-                found.add("window")
-        if kind.mlp == "moe":
-            found.add("moe")
-    return tuple(sorted(found))
 
 
 def sizes_of_chips(

@@ -8,12 +8,13 @@ value on the logs of the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from costdata.catalog import Catalog
 from planner.request_replay import LoggedRun, logged_run
+from planner.serving_protocols import ServingPrediction
 from planner.truth_rows import TruthRow
 from planner.validate import Validation
 from simkernel.errors import BadStudy, PlanError
@@ -26,41 +27,9 @@ LEAST_SLOWER, MOST_SLOWER, HALVINGS = 0.25, 4.0, 12
 """Where an efficiency is looked for, and how closely: within 0.1%."""
 
 
-@dataclass(frozen=True)
-class LogPrediction:
-    """One statistic of one log; as planner.validate.Prediction."""
-
-    case: LoggedRun
-    metric: str
-    measured: float
-    predicted: float
-    is_infeasible: bool = False
-
-    @property
-    def row(self) -> TruthRow:
-        """The log, named by the statistic."""
-        row = self.case.row
-        return TruthRow({**row.cells, "metric": self.metric}, row.where)
-
-    @property
-    def plan(self) -> dict[str, float]:
-        """The plan that was replayed."""
-        return {**self.case.plan, "devices": self.case.devices}
-
-    @property
-    def ratio(self) -> float:
-        """Predicted over measured."""
-        return self.predicted / self.measured
-
-    @property
-    def terms_s(self) -> dict[str, float]:
-        """None: a percentile has no ledger."""
-        return {}
-
-
 def predict(
     rows: Sequence[TruthRow], catalog: Catalog, name: str, columns: Sequence[str]
-) -> Validation[LogPrediction]:
+) -> Validation[ServingPrediction]:
     """Predictions of logs by a protocol, one for every statistic.
 
     Parameters
@@ -107,7 +76,16 @@ def _bias(runs: Sequence[LoggedRun], slower: float) -> float:
     return float(np.mean(np.log(ratios)))
 
 
-def _predictions(run: LoggedRun, slower: float) -> list[LogPrediction]:
+def _predictions(run: LoggedRun, slower: float) -> list[ServingPrediction]:
     measured, predicted = run.measured, run.predicted(slower)
     named = {**{name: name for name in measured}, **PLAIN}
-    return [LogPrediction(run, k, measured[v], predicted[v]) for k, v in named.items()]
+    plan = {**run.plan, "devices": run.devices}
+    return [
+        ServingPrediction(_named(run, k), k, measured[v], predicted[v], False, plan)
+        for k, v in named.items()
+    ]
+
+
+def _named(run: LoggedRun, metric: str) -> LoggedRun:
+    """The log, named by the statistic."""
+    return replace(run, row=TruthRow({**run.row.cells, "metric": metric}, run.row.where))

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
-
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.configs import read_model
 from costdata.engines import ANY_ENGINE
-from costdata.support import KERNELS
 from planner.axes import ALL
-from planner.engine import kernels_of, sizes_of_chips, with_accelerators
+from planner.engine import sizes_of_chips, with_accelerators
 from planner.null_objectives import refuse_compared
-from planner.purchase import Shelf, shelf_of
+from planner.prepared import Prepared
 from planner.rules import model_counts
 from planner.serve_load import ServeLoad, serve_load
 from planner.serve_metrics import is_computed
 from planner.serve_rules import serve_bill_rules, serve_rules
-from planner.space import Space, make_space
+from planner.space import make_space
 from planner.study import Study
-from simkernel.columns import Floats
 from simkernel.errors import BadStudy, MissingFact, unknown
-from simkernel.hardware import Chips
-from simkernel.models import Model
 from simkernel.serving_engine import Engine, EngineCurves
 
 LOCKSTEP = (
@@ -46,35 +39,10 @@ PERIOD_DAYS = 365.0
 
 
 @dataclass(frozen=True)
-class ServeEngine:
-    """What every candidate of a serving study shares.
+class ServeEngine(Prepared):
+    """What every candidate of a serving study shares; `load` as read."""
 
-    Parameters
-    ----------
-    study, catalog, model, load : as read
-    space : all candidates, over the chips that can be evaluated
-    missing : chips left out because a fact is missing, with the fact
-    """
-
-    study: Study
-    catalog: Catalog
-    model: Model
     load: ServeLoad
-    space: Space
-    missing: Mapping[str, str]
-
-    @cached_property
-    def kernels(self) -> tuple[str, ...]:
-        """Kernels the model needs a chip to have."""
-        return kernels_of(self.model)
-
-    def chip(self, name: str) -> Chips:
-        """One chip as a table of one row."""
-        return self._chips[name]
-
-    def shelf(self, name: str) -> Shelf:
-        """What is sold around one chip."""
-        return self._shelves[name]
 
     def host(self, name: str) -> Engine:
         """What the serving engine adds to the kernels of one chip."""
@@ -84,24 +52,10 @@ class ServeEngine:
         """What the engine's own kernels reach on one chip; one row."""
         return self._curves[name]
 
-    def unsupported(self, name: str) -> Floats:
-        """Kernels of the model that a chip lacks, for each precision; (len(PRECISIONS),)."""
-        mask = self.catalog.support_mask([name])[0]
-        needed = [KERNELS.index(kernel) for kernel in self.kernels]
-        return np.asarray((~mask[:, needed]).sum(axis=1) * 1.0)
-
     def measured(self, name: str) -> bool:
         """The engine's products were timed on this very chip."""
         timed = self.catalog.tables["engine_curves"]
         return any(key[:2] == (self.study.serving.engine, name) for key in timed)
-
-    @cached_property
-    def _chips(self) -> dict[str, Chips]:
-        return {name: self.catalog.chips([name]) for name in self.space.chips}
-
-    @cached_property
-    def _shelves(self) -> dict[str, Shelf]:
-        return {name: shelf_of(self.catalog, [name]) for name in self.space.chips}
 
     @cached_property
     def _hosts(self) -> dict[str, Engine]:

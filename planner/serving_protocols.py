@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from planner.serving_fit import (
     shipped_engine_of,
 )
 from planner.serving_predict import predicted
-from planner.serving_truth import Case, Decisions
+from planner.serving_truth import Decisions
 from planner.truth_rows import TruthRow
 from planner.validate import Validation
 from simkernel.columns import Floats
@@ -28,11 +29,30 @@ FEWEST_TO_FIT = 20
 """Figures below which global parameters say more about the priors than about the runs."""
 
 
+class Measured(Protocol):
+    """What was measured: a configuration, or a log of its requests."""
+
+    @property
+    def row(self) -> TruthRow:
+        """The measurement."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """How it was served."""
+        ...
+
+    @property
+    def regime(self) -> str:
+        """Whose error the model has."""
+        ...
+
+
 @dataclass(frozen=True)
 class ServingPrediction:
     """One metric of one configuration, measured and predicted; as planner.validate.Prediction."""
 
-    case: Case
+    case: Measured
     metric: str
     measured: float
     predicted: float

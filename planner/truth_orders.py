@@ -16,11 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from planner.power_protocols import NodePrediction
-from planner.request_protocols import LogPrediction
 from planner.serving_protocols import ServingPrediction
 from planner.validate import Prediction
 
-Scored = Prediction | ServingPrediction | LogPrediction | NodePrediction
+Scored = Prediction | ServingPrediction | NodePrediction
 """A figure of training, of serving or of a metered node, predicted and measured."""
 
 AnyScored = TypeVar("AnyScored", bound=Scored)
