@@ -9,6 +9,7 @@ from small import planner
 from small_serve import chat, written
 
 from planner import commands
+from planner.bands import serving_bands
 from planner.kinds import prepare
 from planner.metrics import metrics_of
 from planner.plan_keys import codes_of
@@ -133,6 +134,10 @@ def test_too_few_replicas_break_saturation_and_have_no_latency_of_a_dream():
     assert found.limits["saturation"].excess[0] > 0
     assert figure(found, "utilisation_frac") == pytest.approx(1.0)
     assert not found.is_feasible[0]
+    calm = one()[2]
+    assert 0 < figure(calm, "utilisation_frac") < 1
+    for name in ("ttft_s_p95", "tpot_s_p95"):
+        assert figure(found, name) > 1.05 * figure(calm, name)
 
 
 def test_given_devices_are_cut_into_whole_replicas():
@@ -356,6 +361,18 @@ def test_an_error_of_speed_widens_all_that_grows_with_the_fleet():
         low, high = serve_band_of(name, "dense")
         assert low <= fleet[0]
         assert high >= fleet[1]
+
+
+def test_latencies_have_the_bands_that_models_left_out_were_missed_by():
+    """A band of no width would sell a guess as a measurement."""
+    known = serving_bands("dense")
+    assert serve_band_of("tpot_s_p95", "dense") == known["tpot_s"]
+    assert serve_band_of("ttft_s_mean", "dense") == known["ttft_s"]
+    assert known["tpot_s"][0] < 0.95 < 1.05 < known["tpot_s"][1]
+    low, high = serve_band_of("e2e_s_p95", "dense")
+    assert low == min(known["tpot_s"][0], known["ttft_s"][0])
+    assert high == max(known["tpot_s"][1], known["ttft_s"][1])
+    assert serve_band_of("output_tokens_per_s", "dense") == (1.0, 1.0)
 
 
 def test_a_service_rests_on_its_engine_and_not_on_checkpoints():
