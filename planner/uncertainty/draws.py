@@ -17,7 +17,7 @@ from planner.uncertainty.figures import FOLLOWS, figures_of
 from planner.uncertainty.inputs import CHIP, MOVED, SITE
 from planner.uncertainty.plans import Part
 from planner.uncertainty.quantile import Band, at_quantile
-from simkernel.columns import Floats
+from simkernel.columns import Codes, Floats
 
 BLOCK_ROWS = 16_384
 """Rows costed at a time, so that their columns stay in a processor's cache."""
@@ -90,13 +90,11 @@ class _Worlds:
         self.draws, self.seed = draws, seed
         self._kept: dict[tuple[str, str], Floats] = {}
 
-    def scores(self, name: str, of: str, rows: Any) -> Floats:
-        """Of an input for some rows; (draws, m)."""
-        if of not in self.keys:
-            return self._column(name, "")[:, None]
-        words = self.keys[of][rows].astype(str)
-        distinct, code = np.unique(words, return_inverse=True)
-        return np.stack([self._column(name, word) for word in distinct], axis=1)[:, code]
+    def scores(self, name: str, of: str, rows: Any) -> tuple[Floats, Codes]:
+        """Of an input by what shares it (draws, k), and which of these each row has (m,)."""
+        words = self.keys[of][rows] if of in self.keys else np.full(len(rows), "")
+        distinct, code = np.unique(words.astype(str), return_inverse=True)
+        return np.stack([self._column(name, word) for word in distinct], axis=1), code
 
     def _column(self, name: str, word: str) -> Floats:
         if (name, word) not in self._kept:
@@ -108,7 +106,7 @@ class _Worlds:
 
 def _costed(part: Part, worlds: _Worlds, wanted: Collection[str]) -> dict[str, Floats]:
     """Metrics of a part that its costing gives; (draws, m) each."""
-    names = list(part.ends.uncertain())
+    scores = {n: worlds.scores(n, MOVED[n].of, part.rows) for n in part.ends.uncertain()}
     size = len(part.ends)
     step = max(BLOCK_ROWS // size, 1)
     found: dict[str, list[Floats]] = {}
@@ -116,9 +114,8 @@ def _costed(part: Part, worlds: _Worlds, wanted: Collection[str]) -> dict[str, F
         stop = min(start + step, worlds.draws)
         rows = np.tile(np.arange(size), stop - start)
         inputs = part.ends.middle.take(rows)
-        for name in names:
-            scores = worlds.scores(name, MOVED[name].of, part.rows)[start:stop]
-            inputs = part.ends.at_scores(inputs, name, scores)
+        for name, (table, code) in scores.items():
+            inputs = part.ends.at_scores(inputs, name, table[start:stop][:, code])
         columns = figures_of(inputs, part.study, wanted)
         for name, column in columns.items():
             found.setdefault(name, []).append(column.reshape(stop - start, size))
@@ -143,5 +140,5 @@ def _own(name: str, part: Part, front: Mapping[str, Any], worlds: _Worlds) -> Fl
     value = np.asarray(front[name], float)[part.rows]
     ends = [np.asarray(front.get(f"{name}_{end}", front[name]), float) for end in ("low", "high")]
     low, high = (end[part.rows] for end in ends)
-    scores = worlds.scores(name, CHIP, part.rows)
-    return at_quantile(Band(low, value, high), np.broadcast_to(scores, (worlds.draws, len(value))))
+    table, code = worlds.scores(name, CHIP, part.rows)
+    return at_quantile(Band(low, value, high), table[:, code])
