@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from planner.archive.store import Archive
 from planner.costing.recost import recost
 from planner.documents import answers as commands
+from planner.documents.figures import column_of, human, scale_of
 from planner.pages.charts import stairs
-from planner.pages.figures import column_of, human, scale_of
 from planner.pages.points import ids_of
 from planner.pages.what_if import difference
 from planner.pages.why import carbon_ledger
