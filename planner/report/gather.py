@@ -18,13 +18,13 @@ from planner.costing.places import Asked, study_at
 from planner.costing.recost import stored_study
 from planner.report.cash import Cash, cash_of
 from planner.report.choice import Choice, chosen, objectives
-from planner.report.what_if import Outcome, outcomes
+from planner.report.what_if import Outcome, cost_in, outcomes
 from planner.study.read import Study
 from planner.uncertainty.draws import Drawn, drawn
 from planner.uncertainty.inputs import Ends
-from planner.uncertainty.plans import parts_of
+from planner.uncertainty.plans import Part, parts_of
 from planner.uncertainty.tornado import Swing, tornado
-from simkernel.columns import Codes
+from simkernel.columns import Codes, Floats
 from simkernel.errors import BadStudy, UnknownName
 
 DRAWS = 1000
@@ -51,6 +51,7 @@ class Gathered:
     cash : None where nothing is bought or no rent is known
     facts : of the run, as the archive has them
     ends : of the chosen row
+    parts : of the rows drawn
     """
 
     record: RunRecord
@@ -67,6 +68,7 @@ class Gathered:
     cash: Cash | None
     facts: list[dict[str, Any]]
     ends: Ends
+    parts: list[Part]
 
     @property
     def signs(self) -> dict[str, float]:
@@ -138,7 +140,15 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         cash=cash_of(own.middle),
         facts=facts,
         ends=own,
+        parts=parts,
     )
+
+
+def scenario_table(got: Gathered) -> tuple[list[str], Floats]:
+    """Names of the scenarios, and the cost of every row drawn in each; (r, s) [$]."""
+    names = [one.name for one in got.outcomes]
+    columns = [cost_in(got.parts, len(got.drawn_rows), name, MONEY) for name in names]
+    return names, np.stack(columns, axis=1)
 
 
 def _filled(column: Any) -> Any:

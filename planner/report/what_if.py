@@ -102,11 +102,8 @@ def outcomes(
     """
     found: list[Outcome] = []
     idle: list[str] = []
-    for name, change in SCENARIOS.items():
-        values = np.empty(rows)
-        for part in parts:
-            inputs = change(part.ends.middle)
-            values[part.rows] = figures_of(inputs, part.study, (metric,))[metric]
+    for name in SCENARIOS:
+        values = cost_in(parts, rows, name, metric)
         best = int(np.nanargmin(values))
         one = Outcome(name, float(values[at]), float(values[best]), best)
         if found and np.isclose(one.value, found[0].value, rtol=1e-12):
@@ -114,6 +111,15 @@ def outcomes(
         else:
             found.append(one)
     return found, idle
+
+
+def cost_in(parts: Sequence[Part], rows: int, name: str, metric: str) -> Floats:
+    """A metric of every row in one scenario; (rows,)."""
+    values = np.empty(rows)
+    for part in parts:
+        inputs = SCENARIOS[name](part.ends.middle)
+        values[part.rows] = figures_of(inputs, part.study, (metric,))[metric]
+    return values
 
 
 def _used(inputs: Inputs, used_frac: float) -> Inputs:

@@ -47,14 +47,9 @@ def write_report(
         raise BadStudy(f"--to {to.name}: wanted a name that ends in .pdf, .html or .xlsx")
     if not to.resolve().parent.is_dir():
         raise BadFile(f"{to}: there is no folder {to.resolve().parent}; make it first")
-    missing = [name for module, name in LIBRARIES.items() if find_spec(module) is None]
-    if missing:
-        raise BadFile(
-            f"reports need {', '.join(missing)}; "
-            "install them with pip install 'cluster-planner[report]'"
-        )
+    refuse_without_libraries()
     got = gather(archive, run, plan, site)
-    found = _bytes(got, form, language)
+    found = report_bytes(got, form, language)
     beside = to.with_name(f".{to.name}.part")
     try:
         beside.write_bytes(found)
@@ -64,7 +59,18 @@ def write_report(
     return got
 
 
-def _bytes(got: Gathered, form: str, language: str) -> bytes:
+def refuse_without_libraries() -> None:
+    """BadFile where what sets reports is not installed."""
+    missing = [name for module, name in LIBRARIES.items() if find_spec(module) is None]
+    if missing:
+        raise BadFile(
+            f"reports need {', '.join(missing)}; "
+            "install them with pip install 'cluster-planner[report]'"
+        )
+
+
+def report_bytes(got: Gathered, form: str, language: str) -> bytes:
+    """A report in one of FORMS, as the bytes of its file."""
     from planner.report.html import html
     from planner.report.pdf import pdf
     from planner.report.xlsx import xlsx
