@@ -6,7 +6,7 @@ that a person could do by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -184,7 +184,7 @@ def _uses(
             yield option, busy
 
 
-def _end(options: list[Option] | tuple[Option, ...], begun: Floats) -> int:
+def _end(options: Sequence[Option], begun: Floats) -> int:
     """The period in which a run ends; -1 where it does not begin exactly once."""
     places = np.argwhere(begun > 0.5)
     if len(places) != 1:
@@ -195,8 +195,7 @@ def _end(options: list[Option] | tuple[Option, ...], begun: Floats) -> int:
 
 def _least_w(problem: Problem, a: int) -> float:
     """Watts above rest that the rent of a unit holds: those of the option that draws least."""
-    works = (*problem.streams, *problem.runs)
-    drawn = [o.mean_w for work in works for o in work.options if o.asset == a]
+    drawn = [option.mean_w for option in problem.options if option.asset == a]
     return min(drawn, default=problem.assets[a].idle_w) - problem.assets[a].idle_w
 
 

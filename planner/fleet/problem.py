@@ -155,6 +155,16 @@ class Problem:
     runs: Sequence[Run]
     limits: Limits
 
+    @property
+    def works(self) -> list[Stream | Run]:
+        """All workloads."""
+        return [*self.streams, *self.runs]
+
+    @property
+    def options(self) -> list[Option]:
+        """Of all workloads."""
+        return [option for work in self.works for option in work.options]
+
     def refuse(self) -> None:
         """Everything that cannot be meant, in one error.
 
@@ -164,7 +174,7 @@ class Problem:
         """
         faults = [
             f"workload {work.name} has no plan on any asset; see its own study for why"
-            for work in (*self.streams, *self.runs)
+            for work in self.works
             if not work.options
         ]
         faults += [

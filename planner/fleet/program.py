@@ -5,6 +5,8 @@ Whole units are bought and rented, runs begin in whole periods; a stream is shar
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -307,12 +309,7 @@ class Program:
         option that draws least, so that cost is never understated.
         """
         asset, hours = self.problem.assets[a], self.problem.horizon.years * HOURS_PER_YEAR
-        options = [
-            option.mean_w
-            for work in (*self.problem.streams, *self.problem.runs)
-            for option in work.options
-            if option.asset == a
-        ]
+        options = [option.mean_w for option in self.problem.options if option.asset == a]
         return (min(options, default=asset.idle_w) - asset.idle_w) * hours / KILO
 
     def _carbon(self) -> tuple[dict[int, float], float]:
@@ -357,7 +354,7 @@ class Program:
         lp.a_matrix_.index_, lp.a_matrix_.value_ = np.array(rows.places), np.array(rows.values)
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         lp.integrality_ = [kinds[is_whole] for is_whole in rows.whole]
-        engine = highspy.Highs()
+        engine = _engine()
         engine.setOptionValue("output_flag", False)
         engine.passModel(lp)
         for name, bound in bounds.items():
@@ -416,3 +413,16 @@ def left_frac(asset: Asset, since: int, horizon: Horizon) -> float:
 
 def _add(terms: dict[int, float], column: int, value: float) -> None:
     terms[column] = terms.get(column, 0.0) + value
+
+
+def _engine() -> highspy.Highs:
+    """A solver that says nothing: its constructor prints a banner that no option turns off."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        return highspy.Highs()  # type: ignore[no-untyped-call]
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

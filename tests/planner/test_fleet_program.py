@@ -73,13 +73,13 @@ def test_what_is_held_is_used_first():
 
 def test_a_run_takes_its_units_for_its_periods_and_ends_in_time():
     """Serving would be promised the units that training holds."""
-    run = Run("train", 0, 2, [Option("big", 0, 3.0, 0.0, 1), Option("small", 0, 1.0, 0.0, 3)])
+    run = Run("train", 0, 2, [Option("big", 0, 4.0, 0.0, 1), Option("small", 0, 1.0, 0.0, 3)])
     one = problem([asset((10, 10, 10), life=3)], [1, 1, 1], runs=[run])
     found = solved(one)
     assert found.bought.sum() == 2
     assert found.begun["train"][1].tolist() == [1, 0, 0]
     late = problem([asset((10, 10, 10), life=3)], [1, 1, 1], runs=[replace(run, due=0)])
-    assert solved(late).bought.sum() == 4
+    assert solved(late).bought.sum() == 5
 
 
 def test_power_and_money_bind_together():
