@@ -1,8 +1,8 @@
 """Links between domains, and the way between two devices in different ones.
 
 Switch layers above a leaf are one point each when traffic is sprayed over all paths (adaptive
-routing, packet spraying); with equal-cost paths chosen by hash (ECMP) every uplink is a link of its
-own and flows can collide on it.
+routing, packet spraying); with equal-cost paths chosen by hash (ECMP) every uplink is a link of
+its own and flows can collide on it.
 """
 
 from __future__ import annotations
