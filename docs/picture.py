@@ -12,7 +12,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from planner.archive import Archive
+from planner.archive.store import Archive
 
 COLUMNS = ["accelerator", "site", "devices", "days", "days_low", "days_high", "usd", "kgco2e"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import costdata
 from costdata.configs import read_model
 from planner.metrics import find_metric, metrics_of
-from planner.study import Study
+from planner.study.read import Study
 from simkernel.columns import Masks
 from simkernel.models import Model
 
@@ -144,7 +144,7 @@ def _band_of_kind(kind: str, name: str, regime: str) -> Band | None:
     """The band of a metric as a kind of study predicts it."""
     if kind != "serve":
         return band_of(name, regime)
-    from planner.serve_bands import serve_band_of  # which stands on this room
+    from planner.serving.bands import serve_band_of  # which stands on this room
 
     return serve_band_of(name, regime)
 

@@ -14,8 +14,13 @@ from typing import Annotated, Any
 
 import typer
 
-from planner import cli_app, cli_catalog, cli_export, cli_recost, cli_replay, cli_validate
-from planner.cli_ends import shown, told_faults
+from planner.commands import app as cli_app
+from planner.commands import catalog as cli_catalog
+from planner.commands import export as cli_export
+from planner.commands import recost as cli_recost
+from planner.commands import replay as cli_replay
+from planner.commands import validate as cli_validate
+from planner.commands.ends import shown, told_faults
 from simkernel.errors import MissingFact
 
 app = typer.Typer(
@@ -105,7 +110,8 @@ def run(
     as_json: Json = False,
 ) -> int:
     """Search a study, keep its front in the database, print it."""
-    from planner import commands, tables_text
+    from planner.documents import answers as commands
+    from planner.documents import text as tables_text
 
     _only_local(engine)
     given = [
@@ -124,7 +130,8 @@ def run(
 @exits_by_contract
 def runs(db: Database = DATABASE, as_json: Json = False) -> int:
     """List the runs in the database."""
-    from planner import commands, tables_text
+    from planner.documents import answers as commands
+    from planner.documents import text as tables_text
 
     shown(commands.runs(db), as_json, tables_text.runs_text)
     return 0
@@ -138,7 +145,8 @@ def show(
     as_json: Json = False,
 ) -> int:
     """Show a run: its front and what each limit removed; or a study file with its defaults."""
-    from planner import commands, tables_text
+    from planner.documents import answers as commands
+    from planner.documents import text as tables_text
 
     if name.endswith(".toml"):
         shown(commands.show_study(name), as_json, tables_text.study_text)
@@ -162,7 +170,8 @@ def explain(
     as_json: Json = False,
 ) -> int:
     """What a plan is made of, what binds it, and what one change on each axis would do."""
-    from planner import commands, tables_text
+    from planner.documents import answers as commands
+    from planner.documents import text as tables_text
 
     if against:
         document = commands.compare(db, name, plan, against, site, scenario)
@@ -184,7 +193,8 @@ def evaluate(
     as_json: Json = False,
 ) -> int:
     """Evaluate one candidate of a study: metrics, ledgers, violations, nearest feasible change."""
-    from planner import commands, tables_text
+    from planner.documents import answers as commands
+    from planner.documents import text as tables_text
 
     document = commands.evaluate(study, settings or [], is_replayed=is_replayed)
     shown(document, as_json, tables_text.evaluate_text)
@@ -195,7 +205,8 @@ def evaluate(
 @exits_by_contract
 def diff(first: RunName, second: RunName, db: Database = DATABASE, as_json: Json = False) -> int:
     """What went in and what came out differently in two runs."""
-    from planner import commands, tables_text
+    from planner.documents import answers as commands
+    from planner.documents import text as tables_text
 
     shown(commands.diff(db, first, second), as_json, tables_text.diff_text)
     return 0
@@ -205,7 +216,7 @@ def diff(first: RunName, second: RunName, db: Database = DATABASE, as_json: Json
 @exits_by_contract
 def stop(name: RunName, db: Database = DATABASE) -> int:
     """Ask a running run to end and keep what it has."""
-    from planner import commands
+    from planner.documents import answers as commands
 
     is_asked = commands.stop(db, name)
     said = "was asked to stop; it keeps what is done" if is_asked else "is not running"

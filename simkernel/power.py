@@ -36,7 +36,7 @@ def device_w(
 
     References
     ----------
-    Form: hardware.PowerCurve; coefficients: planner/power_fit.py.
+    Form: hardware.PowerCurve; coefficients: planner/calibration/power_fit.py.
     """
     memory_w = curve.memory_w * np.power(memory_frac, curve.memory_exponent)
     compute_w = curve.compute_w * np.power(compute_frac, curve.compute_exponent)

@@ -207,7 +207,7 @@ def gemm_work(
     References
     ----------
     Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009; saturation in each extent is the
-    form of hardware.GemmCurve, fitted in planner/calibrate.py.
+    form of hardware.GemmCurve, fitted in planner/calibration/kernels.py.
     """
     left_bytes, right_bytes, result_bytes = value_bytes
     area = rows * columns

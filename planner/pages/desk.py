@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from planner import commands
-from planner.archive import Archive
-from planner.archive_runs import RunRecord
+from planner.archive.runs import RunRecord
+from planner.archive.store import Archive
+from planner.documents import answers as commands
 from planner.pages.points import ids_of
 
 DATABASE = "PLANNER_DB"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.explain import plain
+from planner.explain.plan import plain
 from planner.metrics import METRICS, find_metric
 
 GIB = 2.0**30

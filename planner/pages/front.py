@@ -8,12 +8,12 @@ from typing import Any
 
 import streamlit as st
 
+from planner.documents.text import DECISIONS
 from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.figures import column_of, is_metric, offered, values_of
 from planner.pages.points import COLOURS, axes_of, colour_of, points_of, shape_of
-from planner.tables_text import DECISIONS
 
 # More marks than this nobody can tell apart, and browsers get slow.
 MOST_POINTS = 5000

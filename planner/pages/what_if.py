@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from planner.archive import Archive
-from planner.costing import Costed
-from planner.costing_terms import terms_of
-from planner.kinds import kind_of
+from planner.archive.store import Archive
+from planner.costing.quoted import quotes_of
+from planner.costing.recost import Repriced, repriced
+from planner.costing.second_pass import Costed
+from planner.costing.terms import terms_of
 from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.figures import figure, human, offered, scale_of, unit_of, values_of
 from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
-from planner.quoted import quotes_of
-from planner.recost import Repriced, repriced
-from planner.study import Study
-from planner.study_parts import Costing
-from planner.study_set import price_in_force
+from planner.runs.kinds import kind_of
+from planner.study.parts import Costing
+from planner.study.read import Study
+from planner.study.settings import price_in_force
 
 TERMS = (
     ("wacc_frac", "Discount rate (WACC) [%]", 100.0, (0.0, 25.0, 0.5), "%.1f"),

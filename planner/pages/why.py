@@ -7,13 +7,13 @@ from typing import Any
 
 import streamlit as st
 
+from planner.costing.places import scenarios_of
+from planner.costing.recost import stored_study
+from planner.documents.text import DECISIONS, SHORT, STALE
 from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.figures import figure, human, is_metric, scale_of, unit_of
-from planner.places import scenarios_of
-from planner.recost import stored_study
-from planner.tables_text import DECISIONS, SHORT, STALE
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (

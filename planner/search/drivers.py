@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from planner.engine import Engine
 from planner.search.legal import layouts_of
 from planner.search.seam import Driver, Explored, explore
 from planner.search.sweep import BillResult
-from planner.study import ALGORITHMS_OF
+from planner.study.read import ALGORITHMS_OF
+from planner.training.engine import Engine
 
 
 def searched(

@@ -29,7 +29,7 @@ from pymoo.problems.static import StaticProblem
 from planner.pareto import nondominated
 from planner.search.legal import Layouts, random_codes, repaired
 from planner.search.seam import Scores
-from planner.space import Ints, keys_of
+from planner.space.blocks import Ints, keys_of
 from simkernel.columns import Codes, Floats
 
 POPULATION = 50

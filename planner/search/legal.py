@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.axes import AXES
-from planner.rule import Context, Rule
-from planner.space import Ints, Space, Step, bills, rules_in_order
+from planner.space.blocks import Ints, Space, Step, bills, rules_in_order
+from planner.space.rule import Context, Rule
 from simkernel.columns import Floats, Masks
 
 Rng = np.random.Generator

@@ -28,7 +28,7 @@ from optuna.trial import Trial, TrialState
 
 from planner.search.legal import Layouts, repaired
 from planner.search.seam import Scores
-from planner.space import Ints, keys_of
+from planner.space.blocks import Ints, keys_of
 from simkernel.columns import Floats
 
 SAMPLERS = {"nsga2": NSGAIISampler, "nsga3": NSGAIIISampler}

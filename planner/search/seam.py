@@ -14,12 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from planner.costed_front import SiteScores, site_scores
-from planner.engine import Engine
-from planner.evaluate import Evaluated
+from planner.costing.front import SiteScores, site_scores
+from planner.costing.price_desk import desk_of
 from planner.pareto import merge, nondominated, nondominated_by
-from planner.physics import PHYSICS
-from planner.price_desk import desk_of
+from planner.runs.physics import PHYSICS
 from planner.search.sweep import (
     BillResult,
     count_rejections,
@@ -27,7 +25,9 @@ from planner.search.sweep import (
     named_rows,
     remember_nearest,
 )
-from planner.space import Block, Ints, Keys, keys_of, values_of
+from planner.space.blocks import Block, Ints, Keys, keys_of, values_of
+from planner.training.engine import Engine
+from planner.training.evaluate import Evaluated
 from simkernel.columns import Floats
 
 Scores = SiteScores

@@ -24,15 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from planner.archive_columns import ledger_columns
-from planner.engine import Engine
-from planner.evaluate import Evaluated, is_step_given
+from planner.archive.columns import ledger_columns
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
-from planner.physics import PHYSICS
-from planner.plan_keys import plan_name
-from planner.space import Bill, Block, bills, blocks, columns
-from planner.study import Study, study_from_json, study_to_json
+from planner.runs.physics import PHYSICS
+from planner.space.blocks import Bill, Block, bills, blocks, columns
+from planner.space.plan_keys import plan_name
+from planner.study.read import Study, study_from_json, study_to_json
+from planner.training.engine import Engine
+from planner.training.evaluate import Evaluated, is_step_given
 from simkernel.columns import Floats
 from simkernel.errors import PlanError
 

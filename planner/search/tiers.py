@@ -18,7 +18,7 @@ import numpy as np
 from planner.pareto import hypervolume, nondominated
 from planner.search.legal import Layouts, neighbours
 from planner.search.seam import Scores
-from planner.space import Ints, keys_of
+from planner.space.blocks import Ints, keys_of
 from simkernel.columns import Codes, Floats, Masks
 
 ACCELERATOR = "accelerator"

@@ -6,7 +6,7 @@ import numpy as np
 
 from costdata import catalog as catalogue
 from costdata.configs import read_model
-from planner.serve_evaluate import LEAST_PLACES
+from planner.serving.evaluate import LEAST_PLACES
 from simkernel.hardware import PRECISIONS
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.replay.fleet import Fleet

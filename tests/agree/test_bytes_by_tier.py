@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from costdata.catalog import load
-from planner.evaluate import training_plans
-from planner.rule import ChipSizes
-from planner.rules import model_counts
-from planner.space import bills, blocks, columns, make_space
-from planner.study import study_from_text
+from planner.space.blocks import bills, blocks, columns, make_space
+from planner.space.rule import ChipSizes
+from planner.space.rules import model_counts
+from planner.study.read import study_from_text
+from planner.training.evaluate import training_plans
 from simkernel import plugins
 from simkernel.candidates import CONTEXT_EXCHANGE
 from simkernel.exchange import distinct_domains

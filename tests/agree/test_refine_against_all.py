@@ -14,7 +14,7 @@ from planner.pareto import hypervolume, nondominated
 from planner.search.legal import is_legal, layouts_of, neighbours
 from planner.search.seam import Explored, Scores
 from planner.search.tiers import BATCH, best_rows, guard_band, promoted, refine
-from planner.space import bills, blocks, keys_of
+from planner.space.blocks import bills, blocks, keys_of
 
 SMALL = {
     "three chips": (),

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.archive import Archive
-from planner.engine import catalogue_names, prepare
-from planner.plan_keys import broken_rules
-from planner.run import run_study
+from planner.archive.store import Archive
+from planner.runs.run import run_study
 from planner.search.choice import Budget
 from planner.search.legal import counted, layouts_of, random_codes, repaired
-from planner.space import bills, blocks
-from planner.study import read_study
-from planner.study_set import with_settings
+from planner.space.blocks import bills, blocks
+from planner.space.plan_keys import broken_rules
+from planner.study.read import read_study
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
 
 STUDIES = Path(__file__).parents[2] / "studies"
 SMALL = {

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import planner.run
-from planner.archive import Archive
-from planner.engine import catalogue_names, prepare
-from planner.evaluate import evaluate
-from planner.rule import Context
+import planner.runs.run
+from planner.archive.store import Archive
 from planner.search import sweep as sweeping
 from planner.search.sweep import sweep, sweep_bill
-from planner.space import bills, rules_in_order, values_of
-from planner.study import read_study
-from planner.study_set import with_settings
+from planner.space.blocks import bills, rules_in_order, values_of
+from planner.space.rule import Context
+from planner.study.read import read_study
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
+from planner.training.evaluate import evaluate
 
 STUDIES = Path(__file__).parents[2] / "studies"
 NARROW = {
@@ -113,8 +113,8 @@ def test_bills_done_in_any_order_give_the_same_run(monkeypatch, tmp_path):
     for seed in range(2):
         order = np.random.default_rng(seed).permutation(list(whole)) if seed else list(whole)
         results = [whole[index] for index in order]
-        monkeypatch.setattr(planner.run, "sweep", lambda *_, results=results: iter(results))
-        done = planner.run.run_study(engine, Archive(tmp_path / f"{seed}.duckdb"), workers=1)
+        monkeypatch.setattr(planner.runs.run, "sweep", lambda *_, results=results: iter(results))
+        done = planner.runs.run.run_study(engine, Archive(tmp_path / f"{seed}.duckdb"), workers=1)
         documents.append(done)
     first, other = documents
     assert len(first.front["plan"]) > 1

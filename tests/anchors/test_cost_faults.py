@@ -3,7 +3,7 @@
 import pytest
 from faults import faults_of, missing_tests
 
-from planner.commands import evaluate
+from planner.documents.answers import evaluate
 
 FAULTS = faults_of("cost_faults.toml")
 

@@ -19,7 +19,7 @@ from costdata import catalog
 from costdata.bill import PlanRun, plan_costs
 from costdata.quotes import chip_prices, embodied_factors, prices, site_terms
 from costdata.terms import refuse_bad_terms, yearly_shares
-from planner.purchase import Rows, bill_of, shelf_of
+from planner.costing.purchase import Rows, bill_of, shelf_of
 
 CHIP = "H100-SXM"
 DEVICES = 1024

@@ -11,9 +11,9 @@ from faults import faults_of, missing_tests
 
 from costdata.catalog import Catalog
 from costdata.configs import read_model
-from planner.commands import evaluate
-from planner.engine import catalogue_names, prepare
-from planner.study import study_from_text
+from planner.documents.answers import evaluate
+from planner.study.read import study_from_text
+from planner.training.engine import catalogue_names, prepare
 from simkernel import plugins
 from simkernel.errors import MissingFact
 from simkernel.models import layer_parameters, parameters

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.archive import Archive
-from planner.engine import catalogue_names, prepare
-from planner.run import run_study
-from planner.study import study_from_text
+from planner.archive.store import Archive
+from planner.runs.run import run_study
+from planner.study.read import study_from_text
+from planner.training.engine import catalogue_names, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner import commands
-from planner.archive import Archive
+from planner.archive.store import Archive
+from planner.costing.recost import recost
+from planner.documents import answers as commands
 from planner.pages.charts import stairs
 from planner.pages.figures import column_of, human, scale_of
 from planner.pages.points import ids_of
 from planner.pages.what_if import difference
 from planner.pages.why import carbon_ledger
-from planner.recost import recost
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 

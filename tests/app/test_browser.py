@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from planner.cli_app import DATABASE, streamlit_words
+from planner.commands.app import DATABASE, streamlit_words
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is in the extra dev")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

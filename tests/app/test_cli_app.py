@@ -6,8 +6,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from planner import cli_app
 from planner.cli import app
+from planner.commands import app as cli_app
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner import commands
-from planner.archive import Archive
-from planner.engine import catalogue_names
-from planner.kinds import prepare
+from planner.archive.store import Archive
+from planner.documents import answers as commands
 from planner.pages.figures import human
 from planner.pages.points import ids_of
-from planner.run import run_study
-from planner.study import read_study
+from planner.runs.kinds import prepare
+from planner.runs.run import run_study
+from planner.study.read import read_study
+from planner.training.engine import catalogue_names
 
 ROOT = Path(__file__).resolve().parents[2]
 

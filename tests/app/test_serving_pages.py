@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.archive import Archive
-from planner.engine import catalogue_names
-from planner.kinds import prepare
-from planner.run import run_study
-from planner.study import study_from_text
+from planner.archive.store import Archive
+from planner.runs.kinds import prepare
+from planner.runs.run import run_study
+from planner.study.read import study_from_text
+from planner.training.engine import catalogue_names
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine import catalogue_names, prepare
 from planner.search.sweep import sweep_bill
-from planner.space import bills
-from planner.study import read_study
+from planner.space.blocks import bills
+from planner.study.read import read_study
+from planner.training.engine import catalogue_names, prepare
 
 STUDY = Path(__file__).parent / "gpt3_175b" / "study.toml"
 PLANNER = (sys.executable, "-c", "from planner.cli import main; main()")

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.archive import Archive
+from planner.archive.store import Archive
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "studies" / "llama31_70b_training.toml"
 KILLS = int(os.environ.get("PLANNER_KILLS", "10"))
-MAIN = "import planner.run as run; run.FLUSH_S = 0.2; from planner.cli import main; main()"
+MAIN = "import planner.runs.run as run; run.FLUSH_S = 0.2; from planner.cli import main; main()"
 
 
 def started(db, driver, *words):

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.costed_front import cost_front
-from planner.engine import catalogue_names, prepare
-from planner.run import joined
+from planner.costing.front import cost_front
+from planner.runs.run import joined
 from planner.search.sweep import sweep
-from planner.study import read_study
-from planner.study_set import with_settings
+from planner.study.read import read_study
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
 
 STUDY = Path(__file__).parents[2] / "studies" / "deepseek_v3_training.toml"
 SITES = "us-tx,us-va,us-ca,se,no,fr,de,cn-west,jp-tokyo,sg"

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.costed_front import cost_front
-from planner.costing import objectives_of
-from planner.engine import catalogue_names, prepare
+from planner.costing.front import cost_front
+from planner.costing.second_pass import objectives_of
 from planner.pareto import hypervolume
-from planner.run import joined
+from planner.runs.run import joined
 from planner.search.drivers import make_driver
 from planner.search.seam import Explored, explore
 from planner.search.sweep import sweep
-from planner.study import read_study
-from planner.study_set import with_settings
+from planner.study.read import read_study
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
 
 STUDY = Path(__file__).parents[2] / "studies" / "deepseek_v3_training.toml"
 SEEDS = 8

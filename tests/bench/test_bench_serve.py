@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.engine import catalogue_names
-from planner.plan_keys import codes_of
-from planner.refine import plan_of, replayed
 from planner.search.sweep import sweep
-from planner.serve_engine import prepare
-from planner.single import single
-from planner.space import values_of
-from planner.study import read_study
-from planner.study_set import with_settings
+from planner.serving.engine import prepare
+from planner.serving.replay import plan_of, replayed
+from planner.space.blocks import values_of
+from planner.space.plan_keys import codes_of
+from planner.space.single import single
+from planner.study.read import read_study
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 
 STUDY = Path(__file__).parents[2] / "studies" / "serve_azure_conversation.toml"
 WANTED_PER_S = 100_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.rule import ChipSizes, ModelCounts
-from planner.space import bills, blocks, make_space
-from planner.study import study_from_text
+from planner.space.blocks import bills, blocks, make_space
+from planner.space.rule import ChipSizes, ModelCounts
+from planner.study.read import study_from_text
 
 STUDY = """
 [study]

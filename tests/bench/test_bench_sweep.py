@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from planner.costing import cost_plans
-from planner.engine import catalogue_names, prepare
-from planner.run import joined
+from planner.costing.second_pass import cost_plans
+from planner.runs.run import joined
 from planner.search.sweep import sweep_bill
-from planner.space import bills
-from planner.study import read_study
+from planner.space.blocks import bills
+from planner.study.read import read_study
+from planner.training.engine import catalogue_names, prepare
 
 STUDY = Path(__file__).parents[2] / "studies" / "deepseek_v3_training.toml"
 TYPICAL = (

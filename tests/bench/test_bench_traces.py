@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from costdata.traces import catalogue_trace, read_trace
-from planner.demand import demand
-from planner.study_parts import Scale, ServeWorkload
+from planner.serving.demand import demand
+from planner.study.parts import Scale, ServeWorkload
 from simkernel.peak import peak_window
 
 REQUESTS = 1_000_000

@@ -5,7 +5,7 @@ from rooms import ROOT
 
 from planner.axes import AXES
 from planner.metrics import METRICS, metric_names
-from planner.study import read_study
+from planner.study.read import read_study
 
 BOTH = """devices stranded_devices nodes supernodes resident_bytes headroom_bytes device_mean_w
 device_peak_w it_mean_w it_peak_w provisioned_w facility_mean_w facility_peak_w facility_mwh

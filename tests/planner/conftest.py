@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from small import DENSE, MOE, engine_of, planner
 
-from planner.evaluate import evaluate
-from planner.plan_keys import broken_rules, codes_of
 from planner.search.sweep import named_rows, sweep
-from planner.space import bills, values_of
+from planner.space.blocks import bills, values_of
+from planner.space.plan_keys import broken_rules, codes_of
+from planner.training.evaluate import evaluate
 
 
 @dataclass(frozen=True)

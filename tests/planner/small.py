@@ -11,8 +11,8 @@ from typing import Any
 from typer.testing import CliRunner
 
 from planner.cli import app
-from planner.engine import catalogue_names, prepare
-from planner.study import study_from_text
+from planner.study.read import study_from_text
+from planner.training.engine import catalogue_names, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "from planner.cli import main; main()"

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from planner.engine import catalogue_names
-from planner.hardware import cost, prepare, sweep
-from planner.run import joined
-from planner.study import read_study, study_from_text
-from planner.study_set import with_settings
+from planner.hardware.study import cost, prepare, sweep
+from planner.runs.run import joined
+from planner.study.read import read_study, study_from_text
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 
 STUDIES = Path(__file__).parents[2] / "studies"
 

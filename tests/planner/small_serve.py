@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from planner.engine import catalogue_names
-from planner.study import study_from_text
-from planner.study_set import with_settings
+from planner.study.read import study_from_text
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 
 CHAT = """
 [study]

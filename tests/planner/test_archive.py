@@ -9,9 +9,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from planner.archive import Archive
-from planner.archive_columns import design_keys, ledger_columns, ledgers_of
-from planner.archive_runs import RunStart, RunSummary
+from planner.archive.columns import design_keys, ledger_columns, ledgers_of
+from planner.archive.runs import RunStart, RunSummary
+from planner.archive.store import Archive
 from simkernel.errors import BadFile, PlanError, UnknownName
 from simkernel.ledger import Ledger
 
@@ -140,8 +140,8 @@ def test_readings_together_see_one_moment(archive):
 def test_writing_loads_no_pandas(tmp_path):
     """Each small run would take a fifth longer."""
     body = (
-        "import sys; from pathlib import Path; from planner.archive import Archive\n"
-        "from planner.archive_runs import RunStart\n"
+        "import sys; from pathlib import Path; from planner.archive.store import Archive\n"
+        "from planner.archive.runs import RunStart\n"
         "archive = Archive(Path(sys.argv[1]))\n"
         "run = archive.begin_run(RunStart('small', 'train', '', {}, 1, 'f0', {}))\n"
         "archive.append_front(run, {'plan': ['p0'], 'usd': [3.0], 'words': ['a']})\n"

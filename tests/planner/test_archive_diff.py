@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from planner.archive import Archive
-from planner.archive_runs import RunStart, RunSummary
+from planner.archive.runs import RunStart, RunSummary
+from planner.archive.store import Archive
 
 
 def start(**resolved):

@@ -13,10 +13,10 @@ import duckdb
 import numpy as np
 import pytest
 
-from planner import archive_schema
-from planner.archive import Archive
-from planner.archive_door import connect, transaction
-from planner.archive_runs import RunStart
+from planner.archive import schema as archive_schema
+from planner.archive.door import connect, transaction
+from planner.archive.runs import RunStart
+from planner.archive.store import Archive
 from simkernel.errors import BadFile
 
 START = RunStart("small", "train", "", {}, 1, "f0", {})
@@ -27,9 +27,9 @@ PREAMBLE = """
 import sys
 from pathlib import Path
 import numpy as np
-from planner.archive import Archive
-from planner.archive_door import connect
-from planner.archive_runs import RunStart
+from planner.archive.store import Archive
+from planner.archive.door import connect
+from planner.archive.runs import RunStart
 archive = Archive(Path(sys.argv[1]), timeout_s=5.0)
 START = RunStart("small", "train", "", {}, 1, "f0", {})
 def rows(first, count):
@@ -109,7 +109,7 @@ def test_a_killed_run_keeps_every_batch_it_committed(tmp_path):
 def test_a_kill_inside_a_batch_loses_that_batch_only(written):
     """Half a batch would be read as a whole one."""
     body = """
-        from planner.archive_door import transaction
+        from planner.archive.door import transaction
         with connect(archive.path, False) as connection, transaction(connection):
             connection.execute("INSERT INTO physical BY NAME SELECT 'r' AS run, 'x' AS plan")
             print("inside", flush=True)

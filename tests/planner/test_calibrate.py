@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner import measured
-from planner.calibrate import TABLES, differences, main, read_transfers, tables
+from planner.calibration import measured
+from planner.calibration.kernels import TABLES, differences, main, read_transfers, tables
 from simkernel.errors import BadFile
 from simkernel.hardware import OPERATIONS
 

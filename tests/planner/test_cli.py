@@ -7,9 +7,10 @@ import time
 import pytest
 from small import DENSE, ROOT, ended, planner, planner_process, study_of, with_lines
 
-from planner import cli, commands
+from planner import cli
 from planner.axes import axes_of
-from planner.study import study_from_json, study_sha256
+from planner.documents import answers as commands
+from planner.study.read import study_from_json, study_sha256
 
 CONFIGS = ROOT / "costdata" / "tables" / "models"
 

@@ -12,9 +12,10 @@ import pytest
 from small import DENSE, ended, planner, planner_process, with_lines
 
 import costdata
-from planner import archive_schema, commands
-from planner.archive import Archive
-from planner.archive_door import connect
+from planner.archive import schema as archive_schema
+from planner.archive.door import connect
+from planner.archive.store import Archive
+from planner.documents import answers as commands
 
 NOBODY = 65534
 FIVE = """
@@ -38,7 +39,7 @@ dyas = 60
 """
 SLOWLY = """
 import sys, time
-import planner.run as run
+import planner.runs.run as run
 whole = run.sweep
 def slowly(*words):
     for result in whole(*words):
@@ -254,8 +255,8 @@ def test_a_locked_database_names_who_holds_it(study, db, workspace, monkeypatch)
 
 LOWER = f"""
 import importlib, os, pkgutil
-import planner.cli, planner.progress, planner.run, planner.tables_text, typer
-from planner import commands
+import planner.cli, planner.commands.progress, planner.runs.run, planner.documents.text, typer
+from planner.documents import answers as commands
 for module in pkgutil.walk_packages(typer.__path__, "typer."):
     if not module.name.endswith(("__main__", "_winconsole")):
         importlib.import_module(module.name)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from small import planner
 
-from planner.comparison import RATIOS, compared
-from planner.plan_keys import plan_name
+from planner.explain.comparison import RATIOS, compared
+from planner.space.plan_keys import plan_name
 
 STUDIES = Path(__file__).parents[2] / "studies"
 

@@ -4,8 +4,8 @@ import pytest
 from small import DENSE, planner
 from small_hardware import OPEN
 
-from planner.costing_notes import idle_prices_note
-from planner.study_parts import Costing
+from planner.costing.notes import idle_prices_note
+from planner.study.parts import Costing
 
 OF_ONE_RUN = ("priced", "sweep_s")
 WHAT_IF = DENSE.replace("[axes]", "[axes]\nscaleout_gbytes_per_s = 100")

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from costdata import catalog
 from costdata.tco import real_rate_frac
-from planner.costing import cost_plans, front_columns
-from planner.costing_notes import costing_notes
-from planner.costing_terms import terms_of
-from planner.engine import catalogue_names
-from planner.run import joined
-from planner.study_set import with_settings
+from planner.costing.notes import costing_notes
+from planner.costing.second_pass import cost_plans, front_columns
+from planner.costing.terms import terms_of
+from planner.runs.run import joined
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy, MissingFact
 
 ONE_SITE = ("costing.site=us-tx",)

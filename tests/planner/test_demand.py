@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from costdata.traces import catalogue_trace, write_trace
-from planner.demand import demand
-from planner.study_parts import Scale, ServeWorkload
+from planner.serving.demand import demand
+from planner.study.parts import Scale, ServeWorkload
 from simkernel.errors import BadFile, BadStudy
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from planner.engine_fits import curves, fit_grouped, fit_reduces
-from planner.engine_timings import Found, Grouped, Reduced, read_engines
-from planner.fits import Products
-from planner.measured import Nameplate
+from planner.calibration.curves import Products
+from planner.calibration.engine_fits import curves, fit_grouped, fit_reduces
+from planner.calibration.engine_timings import Found, Grouped, Reduced, read_engines
+from planner.calibration.measured import Nameplate
 from simkernel.errors import BadFile
 
 PEAK, HBM, WIRE = 2e15, 4e12, 450e9

@@ -3,11 +3,11 @@
 import pytest
 from small import DENSE, engine_of, planner, study_of
 
-from planner.engine import catalogue_names, prepare
-from planner.explain import explain_plan, nearest_change, one_change
-from planner.plan_keys import plan_key, plan_name
-from planner.space import bills
-from planner.study_set import with_settings
+from planner.explain.plan import explain_plan, nearest_change, one_change
+from planner.space.blocks import bills
+from planner.space.plan_keys import plan_key, plan_name
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
 
 TOTALS = {
     "step_s": "step_s", "resident_bytes": "resident_bytes", "it_w": "it_mean_w",

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from small import DENSE, planner, with_lines
 
-from planner.archive import Archive
-from planner.focus import COLUMNS, focus_rows, totals
-from planner.launch import DEGREES, launch_script, megatron_arguments
-from planner.recost import stored_study
+from planner.archive.store import Archive
+from planner.costing.recost import stored_study
+from planner.exports.focus import COLUMNS, focus_rows, totals
+from planner.exports.launch import DEGREES, launch_script, megatron_arguments
 from simkernel.errors import BadStudy
 
 CAPITAL = ("servers", "stranded", "spares", "network", "storage", "head_nodes", "facility")

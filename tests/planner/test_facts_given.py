@@ -6,9 +6,9 @@ from small_hardware import OPEN, STUDIES, job, rows_of
 from small_hardware import study_of as hardware_of
 
 from costdata import catalog
-from planner.engine import catalogue_names
-from planner.facts_used import facts_used
-from planner.study_set import with_settings
+from planner.runs.facts_used import facts_used
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 
 H100 = {"accelerator": ["H100-SXM"], "site": ["us-avg"]}
 SITE = "costing.site=us-avg"

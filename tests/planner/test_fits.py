@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planner import fits
+from planner.calibration import curves as fits
 from simkernel.roofline import GemmRates, gemm_work
 
 PEAK, HBM = 1e15, 3e12

@@ -14,10 +14,10 @@ from small import planner
 from small_hardware import OPEN, STUDIES, job, rows_of, study_of
 
 from costdata.nulls import NO_RENT
-from planner.engine import catalogue_names
-from planner.hardware import prepare, sweep
-from planner.study import read_study, study_from_json, study_to_json
-from planner.study_set import with_settings
+from planner.hardware.study import prepare, sweep
+from planner.study.read import read_study, study_from_json, study_to_json
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 
 HIRED = ("objectives.minimise=rent_npv_usd", "objectives.maximise=peak_flop_per_s")

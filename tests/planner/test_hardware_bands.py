@@ -6,10 +6,10 @@ from small import planner
 from small_hardware import OPEN, job, rows_of, study_of
 
 from costdata import catalog
-from planner.engine import catalogue_names
-from planner.hardware_bands import BANDED
-from planner.hardware_nulls import NO_END
-from planner.study_set import with_settings
+from planner.hardware.bands import BANDED
+from planner.hardware.nulls import NO_END
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 
 RENT = "costing.rent_usd_per_device_hour=2.5"
 GIVEN = (

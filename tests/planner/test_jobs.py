@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from small import ROOT, study_of
 
-from planner.engine import catalogue_names, prepare
 from planner.search.sweep import sweep
-from planner.study import read_study
-from planner.study_set import with_settings
+from planner.study.read import read_study
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
 
 SHIPPED = ROOT / "studies" / "llama31_70b_training.toml"
 PEAK = 989.4e12

@@ -4,10 +4,10 @@ import pytest
 from small import DENSE, planner, study_of
 from small_hardware import OPEN, STUDIES
 
-from planner.engine import catalogue_names
-from planner.kinds import prepare
-from planner.study import read_study
-from planner.study_set import with_settings
+from planner.runs.kinds import prepare
+from planner.study.read import read_study
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 
 BUY_OR_RENT = STUDIES / "buy_or_rent.toml"

@@ -6,7 +6,7 @@ import pytest
 from small import DENSE, planner
 
 from costdata import nulls as why
-from planner import hardware_nulls
+from planner.hardware import nulls as hardware_nulls
 
 STUDIES = Path(__file__).parents[2] / "studies"
 WORDS = {

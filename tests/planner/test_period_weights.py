@@ -8,11 +8,11 @@ import pytest
 from small import DENSE, engine_of, planner, study_of
 from test_hardware import rows_of
 
-from planner.costing import cost_plans
-from planner.engine import catalogue_names
-from planner.run import joined
+from planner.costing.second_pass import cost_plans
+from planner.runs.run import joined
 from planner.search.sweep import sweep
-from planner.study_set import with_settings
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 
 OWNED = """
 [study]

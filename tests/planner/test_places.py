@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from small import planner
 
-from planner.engine import catalogue_names
-from planner.places import study_at
-from planner.study import read_study
+from planner.costing.places import study_at
+from planner.study.read import read_study
+from planner.training.engine import catalogue_names
 from simkernel.errors import UnknownName
 
 STUDIES = Path(__file__).parents[2] / "studies"

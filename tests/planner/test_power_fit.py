@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 from power_rows import NODE_COLUMNS, RUN_COLUMNS, nodes, run, runs, written
 
-from planner.calibrate import TABLES
-from planner.measured import Nameplate
-from planner.power_fit import Runs, fit_power, main, power_rows, read_power_transfers, tables
+from planner.calibration.kernels import TABLES
+from planner.calibration.measured import Nameplate
+from planner.calibration.power_fit import (
+    Runs,
+    fit_power,
+    main,
+    power_rows,
+    read_power_transfers,
+    tables,
+)
 from simkernel.errors import BadFile
 from simkernel.hardware import PowerCurve
 from simkernel.power import device_w

@@ -9,11 +9,11 @@ from power_rows import NODE_COLUMNS, RUN_COLUMNS, node, nodes, run, runs, writte
 from typer.testing import CliRunner
 
 from costdata import catalog
-from planner.cli_validate import register
-from planner.power_fit import read_metered
-from planner.power_truth import busy_frac, cooling_of, is_node
-from planner.protocols import predict
-from planner.truth_rows import TruthRow, chosen, read_truth, sound
+from planner.calibration.power_fit import read_metered
+from planner.commands.validate import register
+from planner.validation.power_truth import busy_frac, cooling_of, is_node
+from planner.validation.protocols import predict
+from planner.validation.rows import TruthRow, chosen, read_truth, sound
 from simkernel.errors import BadStudy
 
 APP = typer.Typer()

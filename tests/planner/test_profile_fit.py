@@ -9,13 +9,21 @@ import pytest
 
 from costdata import catalog
 from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA, profile_names
-from planner import commands_validate, profile_fit
-from planner.calibrate import TABLES, differences
-from planner.held_out import Fold
-from planner.profile_fit import Values, fit, read_priors, read_problem, stack_of_block, tables
-from planner.truth_rows import TruthRow
-from planner.truth_stacks import release_year, stack_kind
-from planner.validate import speeds
+from planner.calibration import profile_fit
+from planner.calibration.kernels import TABLES, differences
+from planner.calibration.profile_fit import (
+    Values,
+    fit,
+    read_priors,
+    read_problem,
+    stack_of_block,
+    tables,
+)
+from planner.documents import validate as commands_validate
+from planner.validation.held_out import Fold
+from planner.validation.rows import TruthRow
+from planner.validation.stacks import release_year, stack_kind
+from planner.validation.training import speeds
 from simkernel.errors import BadStudy, UnknownName
 
 TRAIN = Path(__file__).parents[1] / "truth" / "train.csv"
@@ -50,7 +58,7 @@ def test_the_shipped_profiles_are_those_of_the_shipped_parameters():
 def test_the_shipped_parameters_are_where_the_fit_ends():
     """A change of the physics would leave its profiles behind.
 
-    After one: python -m planner.profile_fit tests/truth/train.csv
+    After one: python -m planner.calibration.profile_fit tests/truth/train.csv
     """
     shipped = read_priors().shipped
     again = fit(problem(), shipped, steps=1).logs

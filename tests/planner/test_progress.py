@@ -1,6 +1,6 @@
 """The bar on stderr: only for a person at a terminal, never in the way of data."""
 
-from planner.progress import shown_progress
+from planner.commands.progress import shown_progress
 
 
 def test_nobody_is_shown_a_bar_who_does_not_look(capsys):

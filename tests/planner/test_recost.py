@@ -7,16 +7,16 @@ import pytest
 from small import DENSE, planner, study_of
 from small_hardware import OPEN
 
-from planner import costed_front
-from planner.archive import Archive
-from planner.commands import explain
-from planner.costing import cost_plans, front_columns, front_hash
-from planner.engine import catalogue_names, prepare
-from planner.nearest import nearest_costed
-from planner.recost import recost, repriced
-from planner.run import joined, run_start
+from planner.archive.store import Archive
+from planner.costing import front as costed_front
+from planner.costing.recost import recost, repriced
+from planner.costing.second_pass import cost_plans, front_columns, front_hash
+from planner.documents.answers import explain
+from planner.explain.nearest import nearest_costed
+from planner.runs.run import joined, run_start
 from planner.search.sweep import sweep
-from planner.study_set import with_settings
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
 from simkernel.errors import BadStudy, MissingFact, UnknownName
 
 OF_ONE_RUN = {"run", "parent", "seconds", "evaluated_per_s_per_core", "notes"}

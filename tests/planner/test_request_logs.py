@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from costdata import catalog
-from planner import commands_validate
-from planner.request_logs import log_row, read_log
-from planner.request_protocols import slower_of
-from planner.request_replay import logged_run
+from planner.documents import validate as commands_validate
+from planner.validation.request_logs import log_row, read_log
+from planner.validation.request_protocols import slower_of
+from planner.validation.request_replay import logged_run
 from simkernel.errors import BadFile, BadStudy, MissingFact
 
 FOLDER = Path(__file__).parents[1] / "truth" / "serve_requests"

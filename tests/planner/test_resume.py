@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from small import DENSE, ended, engine_of, planner, planner_process, with_lines
 
-import planner.run as running
-from planner.archive import Archive
-from planner.run import run_study
+import planner.runs.run as running
+from planner.archive.store import Archive
+from planner.runs.run import run_study
 from planner.search.choice import Budget
 from simkernel.errors import PlanError
 
@@ -29,7 +29,7 @@ MANY = with_lines(
 NONE_FEASIBLE = with_lines(MANY, days="days = 0.01")
 
 KEPT_AT_ONCE = """
-import planner.run as run
+import planner.runs.run as run
 run.FLUSH_S = 0.0
 found = run._results
 def told(*given):

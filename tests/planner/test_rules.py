@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from planner.axes import AXES
-from planner.rule import ChipSizes, Context, ModelCounts
-from planner.rules import bill_rules, model_counts, train_rules
-from planner.study_parts import TrainWorkload
+from planner.space.rule import ChipSizes, Context, ModelCounts
+from planner.space.rules import bill_rules, model_counts, train_rules
+from planner.study.parts import TrainWorkload
 from simkernel.models import Core, LayerKind, Model
 
 MOE = ModelCounts(61, (128,), (0,), (2048, 18432), 256, (2048,), 4096)

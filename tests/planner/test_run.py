@@ -9,15 +9,16 @@ import pytest
 from small import DENSE, MOE, planner, with_lines
 
 from costdata import catalog
-from planner import archive_door, bands
-from planner.archive import Archive
-from planner.costing import cost_plans
-from planner.engine import catalogue_names
+from planner import bands
+from planner.archive import door as archive_door
+from planner.archive.store import Archive
+from planner.costing.second_pass import cost_plans
 from planner.metrics import is_at_least, metric_names, metrics_of
-from planner.run import ALONE_CANDIDATES, joined, run_study, workers_for
+from planner.runs.run import ALONE_CANDIDATES, joined, run_study, workers_for
 from planner.search import sweep
-from planner.study import study_from_json, study_from_text
-from planner.study_set import with_settings
+from planner.study.read import study_from_json, study_from_text
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 
 KEYS = {
     "run", "study", "candidates", "physical_front", "front", "rejected", "seconds",

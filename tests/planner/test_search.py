@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from small import DENSE, ROOT, engine_of, planner, with_lines
 
-from planner.archive import Archive
+from planner.archive.store import Archive
 from planner.pareto import hypervolume, nondominated
-from planner.plan_keys import broken_rules, plan_key
-from planner.run import run_study
+from planner.runs.run import run_study
 from planner.search.choice import Budget, chosen
 from planner.search.drivers import make_driver
 from planner.search.evolve import Evolution, unbeaten_sites
 from planner.search.legal import layouts_of
 from planner.search.seam import Explored, Scores, explore
-from planner.space import keys_of
+from planner.space.blocks import keys_of
+from planner.space.plan_keys import broken_rules, plan_key
 
 DRIVERS = (("evolve", "age_moea"), ("evolve", "nsga2"), ("sample", "nsga2"), ("sample", "nsga3"))
 

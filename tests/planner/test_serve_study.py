@@ -8,21 +8,21 @@ import pytest
 from small import planner
 from small_serve import chat, written
 
-from planner import commands
 from planner.bands import serving_bands
-from planner.kinds import prepare
+from planner.documents import answers as commands
+from planner.documents.serving import told
 from planner.metrics import metrics_of
-from planner.plan_keys import codes_of
-from planner.refine import plan_of, replayed
+from planner.runs.kinds import prepare
 from planner.search.sweep import sweep
-from planner.serve_bands import serve_band_of
-from planner.serve_document import told
-from planner.serve_engine import serving_notes
-from planner.serve_evaluate import evaluate
-from planner.serve_fleet import sized
-from planner.serve_metrics import is_computed
-from planner.single import single
-from planner.space import values_of
+from planner.serving.bands import serve_band_of
+from planner.serving.engine import serving_notes
+from planner.serving.evaluate import evaluate
+from planner.serving.fleet import sized
+from planner.serving.metrics import is_computed
+from planner.serving.replay import plan_of, replayed
+from planner.space.blocks import values_of
+from planner.space.plan_keys import codes_of
+from planner.space.single import single
 from simkernel.errors import BadStudy, UnknownName
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 
@@ -232,10 +232,10 @@ def test_a_small_fleet_is_not_rounded_up_twice():
 
 def test_a_search_without_an_end_names_no_fleet(monkeypatch):
     """The last fleet tried would be sold as one that keeps every bound."""
-    monkeypatch.setattr("planner.serve_fleet.MOST_TRIES", 3)
+    monkeypatch.setattr("planner.serving.fleet.MOST_TRIES", 3)
     plan = plan_of(*replay_parts())
     never = replace(replayed(plan, 1), refused=1)
-    monkeypatch.setattr("planner.serve_fleet.replayed", lambda plan, seeds: never)
+    monkeypatch.setattr("planner.serving.fleet.replayed", lambda plan, seeds: never)
     found = sized(plan, 1)
     assert (found.replicas, found.found) == (0, None)
 

@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from costdata import catalog
-from planner import commands_validate
-from planner.protocols import predict
-from planner.serving_fit import left_out_residuals, problem_of, read_cases, read_priors, tables
-from planner.serving_truth import _years
-from planner.truth_rows import chosen, read_truth
+from planner.calibration.serving_fit import (
+    left_out_residuals,
+    problem_of,
+    read_cases,
+    read_priors,
+    tables,
+)
+from planner.documents import validate as commands_validate
+from planner.validation.protocols import predict
+from planner.validation.rows import chosen, read_truth
+from planner.validation.serving_truth import _years
 
 TRUTH = Path(__file__).parents[1] / "truth"
 FILES = [TRUTH / "serve_sweeps.csv", TRUTH / "serve.csv"]

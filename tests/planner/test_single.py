@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from small import DENSE, MOE, study_of, with_lines
 
-from planner.engine import catalogue_names
-from planner.plan_keys import codes_of
-from planner.single import single
-from planner.study_set import with_settings
+from planner.space.plan_keys import codes_of
+from planner.space.single import single
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 
 

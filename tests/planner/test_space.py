@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.plan_keys import broken_rules, codes_of, neighbours, plan_key, plan_name
-from planner.rule import ChipSizes, ModelCounts
-from planner.space import bills, blocks, columns, keys_of, make_space, rules_in_order
-from planner.study import study_from_text
+from planner.space.blocks import bills, blocks, columns, keys_of, make_space, rules_in_order
+from planner.space.plan_keys import broken_rules, codes_of, neighbours, plan_key, plan_name
+from planner.space.rule import ChipSizes, ModelCounts
+from planner.study.read import study_from_text
 from simkernel import plugins
 from simkernel.errors import BadStudy, UnknownName
 

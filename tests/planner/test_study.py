@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from planner.axes import AXES
 from planner.metrics import METRICS, find_metric, is_at_least, metric_names
-from planner.study import (
+from planner.study.read import (
     Names,
     read_study,
     study_from_json,

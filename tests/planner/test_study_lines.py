@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from planner.study_lines import line_of, lines_of
+from planner.study.lines import line_of, lines_of
 
 TEXT = '''# a comment = [1]
 [study]

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costdata.traces import trace_formats, trace_name
-from planner.study import Names, study_from_json, study_from_text, study_to_json
-from planner.study_serve import (
+from planner.study.read import Names, study_from_json, study_from_text, study_to_json
+from planner.study.slo import Bound, SloClass, slo_classes
+from planner.study.traffic import (
     ARRIVALS,
     Bursts,
     ClosedLoop,
@@ -22,7 +23,6 @@ from planner.study_serve import (
     Recorded,
     traffic_of,
 )
-from planner.study_slo import Bound, SloClass, slo_classes
 from simkernel.errors import BadStudy
 
 HEAD = """[study]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.study import Names, study_from_text
-from planner.study_set import parse_set, with_settings
+from planner.study.read import Names, study_from_text
+from planner.study.settings import parse_set, with_settings
 from simkernel.errors import BadStudy
 
 STUDY = study_from_text(

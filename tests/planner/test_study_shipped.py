@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from costdata.catalog import load
-from planner.rule import ChipSizes, ModelCounts
-from planner.space import bills, blocks, columns, make_space
-from planner.study import read_study
+from planner.space.blocks import bills, blocks, columns, make_space
+from planner.space.rule import ChipSizes, ModelCounts
+from planner.study.read import read_study
 from simkernel.hardware import PRECISIONS
 
 SHIPPED = Path(__file__).parents[2] / "studies"

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from planner.costing_terms import supply_given
-from planner.study_parts import Costing, EnergySource
+from planner.costing.terms import supply_given
+from planner.study.parts import Costing, EnergySource
 from simkernel.errors import BadStudy
 
 SOLAR = EnergySource(name="solar", mw=3.0, usd_per_kwh=0.05, shape="solar")

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import DENSE, MOE, engine_of, with_lines
 
-from planner.evaluate import evaluate
 from planner.search import sweep as room
 from planner.search.sweep import criteria, named_rows, sweep
-from planner.space import bills, blocks, columns
+from planner.space.blocks import bills, blocks, columns
+from planner.training.evaluate import evaluate
 from simkernel.errors import PlanError
 from simkernel.hardware import PRECISIONS
 

@@ -1,7 +1,7 @@
 """What a person reads of a run."""
 
 from planner.axes import AXES, COUNTS
-from planner.tables_text import DECISIONS, run_text
+from planner.documents.text import DECISIONS, run_text
 
 
 def test_plans_that_differ_never_look_alike():

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from small_hardware import OPEN, job, rows_of, study_of
 
 from costdata import catalog
-from planner.costing import cost_plans
-from planner.engine import catalogue_names
-from planner.run import joined
-from planner.study_set import with_settings
+from planner.costing.second_pass import cost_plans
+from planner.runs.run import joined
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 
 RENT = "costing.rent_usd_per_device_hour=2.5"

@@ -12,16 +12,17 @@ import typer
 from typer.testing import CliRunner
 
 from costdata import catalog
-from planner import accuracy_page, commands_validate, measured_bands
 from planner.bands import TABLE
-from planner.cli_validate import register
-from planner.truth_models import model_of_row
-from planner.truth_orders import order_scores, rank_tau, scalings
-from planner.truth_plans import plans_of_row
-from planner.truth_rows import TruthRow, chosen, read_truth, sound
-from planner.truth_scores import scores
-from planner.truth_units import MEMORY, implied_tokens_per_s
-from planner.validate import validate
+from planner.commands.validate import register
+from planner.documents import validate as commands_validate
+from planner.validation import accuracy_page, measured_bands
+from planner.validation.models import model_of_row
+from planner.validation.orders import order_scores, rank_tau, scalings
+from planner.validation.plans import plans_of_row
+from planner.validation.rows import TruthRow, chosen, read_truth, sound
+from planner.validation.scores import scores
+from planner.validation.training import validate
+from planner.validation.units import MEMORY, implied_tokens_per_s
 from simkernel import plugins
 from simkernel.candidates import RECOMPUTE
 from simkernel.errors import BadFile, BadStudy, MissingFact

@@ -10,11 +10,11 @@ import pytest
 from small import planner
 
 from costdata import catalog
-from planner.request_logs import read_log
-from planner.serving_truth import case_of
-from planner.truth_models import model_of_row
-from planner.truth_plans import plans_of_row
-from planner.truth_rows import chosen, read_truth, sound
+from planner.validation.models import model_of_row
+from planner.validation.plans import plans_of_row
+from planner.validation.request_logs import read_log
+from planner.validation.rows import chosen, read_truth, sound
+from planner.validation.serving_truth import case_of
 from simkernel.errors import BadFile, MissingFact, PlanError
 
 TRAIN = Path(__file__).parents[1] / "truth" / "train.csv"

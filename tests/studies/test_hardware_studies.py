@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.archive import Archive
-from planner.commands import show
-from planner.engine import catalogue_names
-from planner.kinds import prepare
+from planner.archive.store import Archive
+from planner.documents.answers import show
 from planner.metrics import is_at_least
-from planner.run import run_study
-from planner.study import read_study
+from planner.runs.kinds import prepare
+from planner.runs.run import run_study
+from planner.study.read import read_study
+from planner.training.engine import catalogue_names
 
 HERE = Path(__file__).parent
 SHIPPED = [

@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.archive import Archive
+from planner.archive.store import Archive
 from planner.axes import ALL, AXES, COUNTS
-from planner.commands import show
-from planner.engine import catalogue_names, prepare
+from planner.documents.answers import show
 from planner.metrics import find_metric, is_at_least
-from planner.run import run_study
-from planner.study import read_study
-from planner.study_set import with_settings
+from planner.runs.run import run_study
+from planner.study.read import read_study
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
 
 HERE = Path(__file__).parent
 SHIPPED = [

@@ -1,0 +1,1 @@
+"""Tables made from measurements: curves of kernels, profiles of stacks, engines and watts."""

@@ -1,0 +1,368 @@
+"""Power curves fitted to metered serving runs, and transferred to chips nobody metered.
+
+`python -m planner.calibration.power_fit serve_power.csv train_power.csv` writes power_curves.csv,
+rules/power_bands.csv and the column `fitted` of rules/metered_engine.csv and node_hosts.csv. The
+rows of the energy benchmark have no licence: they are read from the path given; only curves and
+quantiles of errors are shipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from costdata import catalog as catalogue
+from planner.bands import DENSE, EXPERTS
+from planner.calibration.curves import Fit, robust_fit, summary
+from planner.calibration.kernels import TABLES, Row, write_or_check
+from planner.calibration.measured import Nameplate, read_nameplates
+from planner.validation.power_nodes import fit_hosts, read_hosts
+from planner.validation.power_predict import Metered, chosen_runs, figures, metered
+from planner.validation.power_truth import (
+    DEVICE_W,
+    J_PER_TOKEN,
+    NodeFigure,
+    is_metered,
+    is_node,
+    is_run,
+    metered_rows,
+    node_of,
+    run_of,
+)
+from planner.validation.rows import TruthRow, chosen, read_truth
+from planner.validation.serving_predict import predicted
+from planner.validation.serving_truth import OUTPUT
+from simkernel.columns import Floats, Masks
+from simkernel.errors import BadFile, PlanError
+from simkernel.hardware import Columns, PowerCurve
+from simkernel.power import device_w
+
+LOW, HIGH = (5.0, 0.5, 5.0, 0.3), (2000.0, 1.0, 4000.0, 1.0)
+"""Bounds of memory_w, memory_exponent, compute_w, compute_exponent. Clocks stay high between
+kernels, so watts jump as soon as anything runs; the lower exponents keep that a curve."""
+
+TRAINING_MEMORY_FRAC, TRAINING_COMPUTE_FRAC = 0.3, 0.27
+"""Use of a device at which metered training draws its limit, H100 and B200 alike
+(tests/anchors/training_power.toml): 4 x 70e9 flop for each of 25 M tokens in 30 and 11 minutes
+on eight devices is 0.25 and 0.30 of the FP8 peak; memory use is an own estimate."""
+
+TRAINING_RUNS = 30
+"""Metered serving runs that the training node weighs as: serving rarely comes near the limit, and
+a curve that misses it there provides too little power."""
+
+CONTEXT_EXTRA_W = 46.0  # middle of +26..66 W once a context exists (arXiv 2605.23918)
+IDLE_OF_TDP = 0.12  # between H100 (0.10) and B200 (0.14) in accelerators.csv
+
+SOURCE = (
+    "ML.ENERGY benchmark v3, H100 and B200 runs (fitted curve only; bytes and flop of passes), "
+    "at the limit in MLPerf Training power logs"
+)
+BANDS = "rules/power_bands.csv"
+ENGINE_PARAMETERS, NODE_HOSTS = "rules/metered_engine.csv", "rules/node_hosts.csv"
+
+SCALE_LOG, FAR_LOG = 0.12, 0.15
+"""Spread of a good prediction of tokens/s, and from where a row pulls with a constant force."""
+
+STEPS, NUDGE_LOG, LARGEST_STEP_LOG = 8, 0.02, 0.5
+
+
+@dataclass(frozen=True)
+class Runs(Columns):
+    """Metered serving runs of one chip; shape (n,). Utilisation over the whole run."""
+
+    memory_frac: Floats
+    compute_frac: Floats
+    watts: Floats
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Parameters of the metered engine, logarithms (k,), and the curve of each chip."""
+
+    logs: Floats
+    fits: Mapping[str, Fit]
+    curves: Mapping[str, PowerCurve]
+
+
+@dataclass(frozen=True)
+class PowerTransfer:
+    """Whose curve a chip takes, and its share of the host."""
+
+    donor: str
+    assumed_tdp_w: float | None
+    host_idle_w: float
+    host_span_w: float
+    source: str
+    as_of: str
+    grade: str
+    licence: str
+
+
+def read_metered(rows: Sequence[TruthRow]) -> tuple[Metered, list[tuple[str, str]]]:
+    """Runs of some rows, and the rows that are none with the reason."""
+    catalog, cases, unsupported = catalogue.load(), [], []
+    for row in metered_rows(rows):
+        try:
+            cases.append(run_of(row, catalog))
+        except PlanError as error:
+            unsupported.append((row.case_id, " ".join(error.faults)))
+    return metered(cases, catalog), unsupported
+
+
+def fit_all(runs: Metered, folder: Path = TABLES) -> Fitted:
+    """Speed of the metered engine first, then the watts of each chip at the measured speed."""
+    plates = read_nameplates(folder / "accelerators.csv")
+    moved = read_power_transfers(folder / "power_transfers.csv")
+    logs = fit_speed(runs)
+    work, rate = runs.work(logs), runs.tokens_per_s
+    fits, curves = {}, {}
+    for chip in sorted(set(runs.accelerators)):
+        mine = np.flatnonzero(np.asarray(runs.accelerators) == chip)
+        context_w, cap_w = _limits(plates[chip], moved[chip])
+        memory_frac = np.minimum(work.memory_s[mine] * rate[mine], 1.0)
+        compute_frac = np.minimum(work.compute_s[mine] * rate[mine], 1.0)
+        seen = Runs(memory_frac, compute_frac, runs.watts[mine])
+        fits[chip] = fit_power(seen, context_w, cap_w, has_training=True)
+        names = ("memory_w", "memory_exponent", "compute_w", "compute_exponent")
+        x = np.array([fits[chip].values[n] for n in names])
+        curves[chip] = _curve(x, context_w, cap_w)
+    return Fitted(logs, fits, curves)
+
+
+def fit_speed(runs: Metered) -> Floats:
+    """Logarithms of the engine's parameters (k,): tokens/s, with normal priors.
+
+    Iteratively reweighted least squares (Huber 1964), as planner.calibration.serving_fit.
+    """
+    priors = runs.priors
+    logs, precision = priors.centres.copy(), 1.0 / priors.spreads**2
+    for _ in range(STEPS):
+        count = len(logs)
+        tried = logs[:, None] + NUDGE_LOG * np.eye(count, count + 1, 1)
+        rates = predicted(runs.blocks, runs.engine_of(tried), count + 1)[OUTPUT]
+        residuals = np.log(rates / runs.tokens_per_s)
+        slopes = (residuals[1:] - residuals[0]).T / NUDGE_LOG
+        weight = 1.0 / np.maximum(1.0, np.abs(residuals[0]) / FAR_LOG) / SCALE_LOG**2
+        pull = weight[:, None] * slopes
+        force = pull.T @ residuals[0] + precision * (logs - priors.centres)
+        step = np.linalg.solve(slopes.T @ pull + np.diag(precision), force)
+        logs = logs - np.clip(step, -LARGEST_STEP_LOG, LARGEST_STEP_LOG)
+    return logs
+
+
+def left_out(runs: Metered, groups: Sequence[str]) -> dict[str, Floats]:
+    """Both metrics of every run, fitted without the runs of its group; (n,) each."""
+    named = np.asarray(groups)
+    found = {name: np.zeros(len(named)) for name in (DEVICE_W, J_PER_TOKEN)}
+    for value in np.unique(named):
+        is_out = named == value
+        fitted = fit_all(chosen_runs(runs, ~is_out))
+        part = chosen_runs(runs, is_out)
+        for name, values in figures(fitted.curves, part, part.work(fitted.logs)).items():
+            found[name][is_out] = values
+    return found
+
+
+def band_rows(runs: Metered) -> list[Row]:
+    """90% bands of both metrics: measured over predicted, each run without its model."""
+    found = left_out(runs, [case.model.name for case in runs.cases])
+    is_moe: Masks = np.array([case.regime == EXPERTS for case in runs.cases])
+    rows: list[Row] = []
+    for metric, values in found.items():
+        measured = np.array([case.measured[metric] for case in runs.cases])
+        for regime, mine in ((DENSE, ~is_moe), (EXPERTS, is_moe)):
+            if not mine.any():
+                continue
+            low, high = np.quantile((measured / values)[mine], (0.05, 0.95))
+            row: Row = {"quantity": metric, "regime": regime}
+            row |= {"low_frac": min(_short(low), 1.0), "high_frac": max(_short(high), 1.0)}
+            row |= {"basis": f"leave one model out, {int(mine.sum())} runs", "source": SOURCE}
+            rows.append(row | {"as_of": "2026-11", "grade": "measured", "licence": "MIT"})
+    return rows
+
+
+def fit_power(runs: Runs, context_w: float, cap_w: float, *, has_training: bool = False) -> Fit:
+    """memory_w, memory_exponent, compute_w, compute_exponent of one chip.
+
+    Parameters
+    ----------
+    runs : (n,)
+    context_w : power with a context open and nothing running [W]
+    cap_w : power limit [W]
+    has_training : the curve also has to reach the limit where training does
+
+    Returns
+    -------
+    Fit; errors over all runs
+    """
+    repeated = np.ones(TRAINING_RUNS * has_training)
+    memory_frac = np.append(runs.memory_frac, TRAINING_MEMORY_FRAC * repeated)
+    compute_frac = np.append(runs.compute_frac, TRAINING_COMPUTE_FRAC * repeated)
+    metered_w = np.append(runs.watts, cap_w * repeated)
+
+    def watts(x: Floats) -> Floats:
+        return device_w(_curve(x, context_w, cap_w), memory_frac, compute_frac)
+
+    starts = [(200.0, 0.6, 600.0, 0.5), (600.0, 0.6, 300.0, 0.4), (100.0, 0.9, 900.0, 0.3)]
+    x = robust_fit(lambda x: np.log(watts(x) / metered_w), starts, LOW, HIGH)
+    names = ("memory_w", "memory_exponent", "compute_w", "compute_exponent")
+    is_metered_run = np.arange(len(metered_w)) < len(runs)
+    return summary(names, x, watts(x), metered_w, is_metered_run)
+
+
+def power_rows(
+    plates: Mapping[str, Nameplate],
+    fitted: Mapping[str, Fit],
+    moved: Mapping[str, PowerTransfer],
+) -> list[Row]:
+    """One row for every accelerator: its own curve or a donor's, scaled to its power limit."""
+    return [{"accelerator": name, **_cells(name, plates, fitted, moved)} for name in plates]
+
+
+def read_power_transfers(path: Path) -> dict[str, PowerTransfer]:
+    """Donors and host shares by chip."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return {
+            row["accelerator"]: PowerTransfer(
+                donor=row["donor"],
+                assumed_tdp_w=float(row["assumed_tdp_w"]) if row["assumed_tdp_w"] else None,
+                host_idle_w=float(row["host_idle_w"]),
+                host_span_w=float(row["host_span_w"]),
+                source=row["source"],
+                as_of=row["as_of"],
+                grade=row["grade"],
+                licence=row["licence"],
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; 0 if done or equal, 2 if the shipped table differs or a file is bad."""
+    parser = argparse.ArgumentParser(
+        prog="python -m planner.calibration.power_fit", description=__doc__
+    )
+    parser.add_argument(
+        "truth", type=Path, nargs="+", help="metered runs and nodes, as truth/serve_power.csv"
+    )
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser.add_argument("--tables", type=Path, default=TABLES, help="folder of the tables")
+    given = parser.parse_args(arguments)
+    return write_or_check(
+        lambda: tables(given.truth, given.tables), given.tables, only_check=given.check
+    )
+
+
+def tables(truth: Sequence[Path], folder: Path) -> dict[str, list[Row]]:
+    """The tables this module makes, by file name; `folder` holds the tables they are made from."""
+    plates = read_nameplates(folder / "accelerators.csv")
+    moved = read_power_transfers(folder / "power_transfers.csv")
+    found = metered_rows([row for row in chosen(read_truth(truth), []) if is_metered(row)])
+    runs, _ = read_metered([row for row in found if is_run(row)])
+    nodes = [figure for row in found if is_node(row) for figure in _node(row)]
+    if not runs.cases or not nodes:
+        named = " ".join(str(path) for path in truth)
+        raise BadFile(
+            f"{named}: {len(runs.cases)} metered runs and {len(nodes)} nodes; "
+            "give files like truth/serve_power.csv and truth/train_power.csv"
+        )
+    fitted, hosts = fit_all(runs, folder), read_hosts()
+    host_w = fit_hosts(nodes, catalogue.load(), hosts)
+    return {
+        "power_curves.csv": power_rows(plates, fitted.fits, moved),
+        ENGINE_PARAMETERS: _with_fitted(runs.priors.rows, np.exp(fitted.logs)),
+        NODE_HOSTS: _with_fitted(hosts.rows, host_w),
+        BANDS: band_rows(runs),
+    }
+
+
+def _with_fitted(rows: Sequence[Mapping[str, str]], values: Floats) -> list[Row]:
+    """Rows of a table of parameters with what was fitted."""
+    return [
+        {**row, "fitted": _short(float(value))} for row, value in zip(rows, values, strict=True)
+    ]
+
+
+def _node(row: TruthRow) -> list[NodeFigure]:
+    """The figure of a row of a node, or none."""
+    try:
+        return [node_of(row, catalogue.load())]
+    except PlanError:
+        return []
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _cells(
+    name: str,
+    plates: Mapping[str, Nameplate],
+    fitted: Mapping[str, Fit],
+    moved: Mapping[str, PowerTransfer],
+) -> Row:
+    """The curve of one chip; a transferred one keeps its shape between context and limit."""
+    if name not in moved:
+        raise BadFile(f"{name} has no power donor; add a row to power_transfers.csv")
+    own, donor = moved[name], moved[name].donor
+    context_w, cap_w = _limits(plates[name], own)
+    donor_context_w, donor_cap_w = _limits(plates[donor], moved[donor])
+    scale = (cap_w - context_w) / (donor_cap_w - donor_context_w)
+    fit, is_own = fitted[donor], name == donor
+    return {
+        "idle_w": _idle_w(plates[name], cap_w),
+        "context_w": context_w,
+        "memory_w": fit.values["memory_w"] * scale,
+        "memory_exponent": fit.values["memory_exponent"],
+        "compute_w": fit.values["compute_w"] * scale,
+        "compute_exponent": fit.values["compute_exponent"],
+        "communication_w": 0.0,  # no row has communication alone to tell it from
+        "cap_w": cap_w,
+        "host_idle_w": own.host_idle_w,
+        "host_span_w": own.host_span_w,
+        "median_error_frac": fit.median_error_frac + (0.0 if is_own else 0.1),
+        "p90_error_frac": fit.p90_error_frac + (0.0 if is_own else 0.15),
+        "basis": "measured" if is_own else f"transferred:{donor}",
+        "source": f"{SOURCE}; host: {own.source}",
+        "as_of": own.as_of,
+        "grade": own.grade,
+        "licence": own.licence,
+    }
+
+
+def _curve(x: Floats, context_w: float, cap_w: float) -> PowerCurve:
+    zero = np.zeros(1)
+    return PowerCurve(
+        idle_w=zero,
+        context_w=np.array([context_w]),
+        memory_w=x[[0]],
+        memory_exponent=x[[1]],
+        compute_w=x[[2]],
+        compute_exponent=x[[3]],
+        communication_w=zero,
+        cap_w=np.array([cap_w]),
+        host_idle_w=zero,
+        host_span_w=zero,
+    )
+
+
+def _limits(plate: Nameplate, transfer: PowerTransfer) -> tuple[float, float]:
+    """Power with a context open, and the limit [W]."""
+    cap_w = plate.tdp_w or transfer.assumed_tdp_w
+    if cap_w is None:
+        raise BadFile(f"{plate.name} has no tdp_w; give assumed_tdp_w in power_transfers.csv")
+    return plate.context_w or _idle_w(plate, cap_w) + CONTEXT_EXTRA_W * cap_w / 700.0, cap_w
+
+
+def _idle_w(plate: Nameplate, cap_w: float) -> float:
+    return plate.idle_w or IDLE_OF_TDP * cap_w
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""The command `planner replay`: one serving plan, request by request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.commands.ends import shown, told_faults
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("replay")(_replay)
+
+
+def _replay(
+    study: Annotated[str, typer.Argument(help="a serving study (TOML)", metavar="STUDY")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="AXIS=VALUE, or TABLE.KEY=VALUE", metavar="SETTING"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="streams to replay")] = 5,
+    is_sized: Annotated[
+        bool, typer.Option("--size", help="find the smallest fleet that keeps every bound")
+    ] = False,
+    timeline: Annotated[
+        Path | None, typer.Option(help="write the first steps as Chrome trace events")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
+) -> None:
+    """Replay one plan of a serving study on its busiest window."""
+    from planner.documents import answers as commands
+    from planner.documents.replay_text import replay_text
+
+    with told_faults(as_json):
+        document = commands.replay(study, settings or [], seeds, is_sized, timeline)
+        shown(document, as_json, replay_text)
+        broken = document.get("replay", document)["violations"]
+    raise typer.Exit(1 if broken else 0)

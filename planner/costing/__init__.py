@@ -1,0 +1,1 @@
+"""Money, carbon and water over a physical front, and again under other prices."""

@@ -1,0 +1,103 @@
+"""What chips and everything around them are sold for on a study's terms, looked up once.
+
+A price that is all-in stands for servers, network, storage and management together: those parts
+are then bought, drawn and counted as before, at no price of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from costdata.bill import EmbodiedFactors, Prices
+from costdata.catalog import Catalog
+from costdata.hardware_bill import HardwareBill
+from costdata.quotes import TYPICAL, ChipPrices, chip_prices, embodied_factors, prices, stacked
+from planner.costing.purchase import Rows, Shelf, bill_of, coded, shelf_of
+from planner.study.parts import Costing
+from simkernel.columns import Floats, Masks
+
+PARTS_USD = ("switch_usd", "port_links_usd", "nic_usd", "storage_usd_per_pb", "head_node_usd")
+"""Prices that an all-in price holds already."""
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """Units, parts, prices and carbon of making of some chips; (k,) in the order of the shelf.
+
+    `is_all_in` where the study gives one price for everything.
+    """
+
+    shelf: Shelf
+    chips: ChipPrices
+    made: EmbodiedFactors
+    is_all_in: Masks
+
+    def of(self, rows: Rows) -> tuple[HardwareBill, Prices, EmbodiedFactors]:
+        """Counts, prices and carbon of making of every row."""
+        bill, code = bill_of(self.shelf, rows), rows.accelerator
+        found = prices(self.chips.take(code), self.shelf.parts.take(code), bill.tiers)
+        return bill, self._all_in(found, self.is_all_in[code]), self.made.take(code)
+
+    def _all_in(self, found: Prices, is_all_in: Masks) -> Prices:
+        if not is_all_in.any():
+            return found
+        return replace(
+            found, **{n: np.where(is_all_in, 0.0, getattr(found, n)) for n in PARTS_USD}
+        )
+
+
+def quotes_of(
+    costing: Costing, catalog: Catalog, names: Sequence[str], end: int = TYPICAL
+) -> Quotes:
+    """Quotes for chips by catalogue name.
+
+    Parameters
+    ----------
+    end : of the bands of prices, rents and carbon of making; what the study gives has none
+
+    Raises
+    ------
+    UnknownName : no such chip
+    """
+    shelf = shelf_of(catalog, names, end)
+    chips = stacked(
+        chip_prices(
+            catalog,
+            name,
+            costing.acquire,
+            costing.price_usd,
+            costing.rent_usd_per_device_hour,
+            costing.rent_plan,
+            end,
+        ).table
+        for name in names
+    )
+    made = stacked(embodied_factors(catalog, name, costing.embodied, end).table for name in names)
+    own = _all_in_usd(costing, shelf)
+    is_all_in = ~np.isnan(own)
+    chips = replace(
+        chips,
+        unit_usd=np.where(is_all_in, own, chips.unit_usd),
+        unit_is_estimate=chips.unit_is_estimate & ~is_all_in,
+    )
+    return Quotes(shelf, chips, made, is_all_in)
+
+
+def names_in(plans: Mapping[str, Any]) -> list[str]:
+    """Chips among some plans, each once."""
+    return coded(plans["accelerator"])[0]
+
+
+def _all_in_usd(costing: Costing, shelf: Shelf) -> Floats:
+    """The study's price of a whole unit with everything; (k,), NaN where it gives none."""
+    found = np.full(len(shelf.names), np.nan)
+    for i, name in enumerate(shelf.names):
+        if name in costing.all_in_usd_per_unit:
+            found[i] = costing.all_in_usd_per_unit[name]
+        elif name in costing.all_in_usd_per_device:
+            found[i] = costing.all_in_usd_per_device[name] * shelf.devices_per_unit[i]
+    return found

@@ -1,0 +1,1 @@
+"""What each command answers: plain documents, and the same as text."""

@@ -1,0 +1,298 @@
+"""What each command answers, as one plain document; the same for the terminal, JSON and Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costdata import catalog as catalogue
+from costdata.catalog import Catalog
+from planner.archive.runs import RunRecord
+from planner.archive.store import Archive
+from planner.archive.stored_plan import explained_document, plan_against, stored_plan
+from planner.costing.recost import recost as recosted
+from planner.costing.second_pass import NULL_REASONS
+from planner.costing.terms import terms_of
+from planner.explain.plan import explain_plan, nearest_change, plain
+from planner.hardware.explain import hardware_evaluated
+from planner.runs.kinds import KINDS, kind_of, prepare
+from planner.search.choice import Budget
+from planner.serving.replay import SEEDS, replayed
+from planner.space.single import Single, single
+from planner.study.read import Study, read_study, study_document, tables_named_in
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names
+from simkernel.errors import BadStudy
+
+NOT_REPLAYED = "the plan breaks a limit before any replay; planner replay serves what it can"
+
+
+def run(
+    path: str,
+    db: Path,
+    settings: Sequence[str] = (),
+    budget: str | None = None,
+    workers: int | None = None,
+    replays: int | None = None,
+    *,
+    is_resumed: bool = False,
+    is_quiet: bool = False,
+) -> dict[str, Any]:
+    """Search a study into the database; the document of `run --json`."""
+    from planner.commands.progress import shown_progress
+    from planner.runs.run import REPLAYS, run_study
+
+    spend = _budget(budget)
+    engine = prepare(_study(path, settings))
+    with shown_progress(is_quiet) as progress:
+        most = REPLAYS if replays is None else replays
+        done = run_study(
+            engine, Archive(db), workers, progress, spend, most, is_resumed=is_resumed
+        )
+    return show(db, done.run)
+
+
+def recost(db: Path, name: str, settings: Sequence[str] = ()) -> dict[str, Any]:
+    """A stored run under other prices, sites, carbon; the document of `recost --json`."""
+    return show(db, recosted(Archive(db), name, settings).run)
+
+
+def runs(db: Path) -> dict[str, Any]:
+    """All runs of a database, newest last."""
+    now = _now()
+    return {
+        "runs": [
+            {
+                "run": record.run,
+                "study": record.start.study,
+                "state": record.state(now),
+                "started": record.started.isoformat(timespec="seconds"),
+                **_counts(record),
+            }
+            for record in Archive(db).runs()
+        ]
+    }
+
+
+def show(db: Path, name: str) -> dict[str, Any]:
+    """One run: its front and what each rule and limit removed."""
+    with Archive(db).reading() as archive:
+        record = archive.run(name)
+        front = _lines(archive.front(record.run))
+        options = _lines(archive.sample(record.run)) if _keeps_options(record) else None
+        replayed = _lines(archive.sample(record.run)) if _is_replayed(record) else None
+    summary = record.summary
+    return {
+        "run": record.run,
+        "study": record.start.study,
+        **({"parent": record.start.parent} if record.start.parent else {}),
+        "state": record.state(_now()),
+        "candidates": {
+            "enumerated": summary.enumerated if summary else None,
+            "masked": dict(summary.masked) if summary else {},
+            "evaluated": summary.evaluated if summary else None,
+        },
+        "physical_front": summary.physical_front if summary else None,
+        "front": front,
+        **({} if options is None else {"options": options}),
+        **({} if replayed is None else {"replayed": replayed}),
+        "rejected": dict(summary.rejected) if summary else {},
+        "nearest": dict(summary.nearest) if summary else {},
+        "notes": dict(summary.notes) if summary else {},
+        "objectives": record.start.resolved["objectives"],
+        "seconds": summary.seconds if summary else None,
+        "evaluated_per_s_per_core": summary.evaluated_per_s_per_core if summary else None,
+        "front_hash": summary.front_hash if summary else None,
+    }
+
+
+def show_study(path: str) -> dict[str, Any]:
+    """A study file with every default written out, and the size of its space."""
+    study = _study(path, ())
+    document = study_document(study)
+    if study.kind in KINDS:
+        space = prepare(study).space
+        document["space"] = {"enumerated": space.enumerated, "bills": len(space.bill_codes)}
+        document["costing in force"] = _terms_in_force(path, study)
+    return document
+
+
+def _terms_in_force(path: str, study: Study) -> dict[str, Any]:
+    """Every term of costing as it is taken, by name; a list where sites differ."""
+    terms = terms_of(study.costing, _catalog_of(path))
+    found: dict[str, Any] = {"site": list(study.costing.site)}
+    for name in type(terms).__dataclass_fields__:
+        values = [plain(value) for value in getattr(terms, name)]
+        found[name] = values[0] if len(set(values)) == 1 else values
+    return found
+
+
+def explain(db: Path, name: str, plan: str, site: str = "", scenario: str = "") -> dict[str, Any]:
+    """One stored plan: ledgers, what binds, one change on each axis, napkin check.
+
+    `site` and `scenario` choose among the rows that the plan has; "" for its row on the front.
+    """
+    return stored_plan(Archive(db), name, plan, site, scenario)
+
+
+def compare(
+    db: Path, name: str, plan: str, against: str, site: str = "", scenario: str = ""
+) -> dict[str, Any]:
+    """One stored plan beside another of the run: every figure and ratio, and how it changes."""
+    return plan_against(Archive(db), name, plan, against, site, scenario)
+
+
+def evaluate(path: str, settings: Sequence[str], *, is_replayed: bool = False) -> dict[str, Any]:
+    """One candidate of a study; the document of `evaluate --json`.
+
+    A replayed plan is feasible where its replay keeps the bounds too.
+    """
+    return evaluate_study(_study(path, settings), is_replayed=is_replayed)
+
+
+def evaluate_study(study: Study, *, is_replayed: bool = False) -> dict[str, Any]:
+    """The same of a study that was read."""
+    if study.kind == "hardware":
+        return hardware_evaluated(study)
+    found = single(study)
+    explained = explain_plan(found.engine, found.key)
+    nearest = {} if explained.is_feasible else nearest_change(found.engine, found.key)
+    sites = found.engine.study.costing.site
+    taken = (
+        {"site": explained.metrics["site"]}
+        if len(sites) > 1 and "site" in explained.metrics
+        else {}
+    )
+    replays = _replays(found, explained.is_feasible) if is_replayed else {}
+    broken = replays.get("replay", {}).get("violations", [])
+    unreplayed = {"not_replayed": NOT_REPLAYED} if is_replayed and not replays else {}
+    return {
+        "feasible": explained.is_feasible and not broken,
+        "nearest": nearest,
+        **replays,
+        "taken": {**found.taken, **taken},
+        **explained_document(explained),
+        "violations": [*explained.violations, *broken],
+        "notes": kind_of(study).notes(study, found.engine.catalog) | unreplayed,
+    }
+
+
+def _replays(found: Single, is_feasible: bool) -> dict[str, Any]:
+    """The replay of a plan that can exist; nothing of one that already breaks a limit."""
+    from planner.documents.serving import ready, told
+
+    if found.engine.study.kind != "serve":
+        raise BadStudy('--replay needs a study of kind = "serve"; leave it out')
+    if not is_feasible:
+        return {}
+    plan, closed = ready(found)
+    return {"replay": told(plan, replayed(plan), closed, SEEDS)}
+
+
+def replay(
+    path: str,
+    settings: Sequence[str],
+    seeds: int = SEEDS,
+    is_sized: bool = False,
+    timeline: Path | None = None,
+) -> dict[str, Any]:
+    """One plan of a serving study, request by request; the document of `replay --json`.
+
+    Raises
+    ------
+    BadStudy : a study of another kind
+    """
+    from planner.documents.serving import replay_document
+
+    study = _study(path, settings)
+    if study.kind != "serve":
+        raise BadStudy(
+            f'a study of kind = "{study.kind}" has no requests to replay; wanted kind = "serve"'
+        )
+    return replay_document(study, seeds, is_sized=is_sized, timeline=timeline)
+
+
+def diff(db: Path, first: str, second: str) -> dict[str, Any]:
+    """What went in and came out differently; a row of a front is "plan site acquire"."""
+    found = asdict(Archive(db).diff(first, second))
+    found["changed"] = {" ".join(row): metrics for row, metrics in found["changed"].items()}
+    return found
+
+
+def stop(db: Path, name: str) -> bool:
+    """Ask a run to end; False where it does not run."""
+    archive = Archive(db)
+    record = archive.run(name)
+    if record.state(_now()) != "running":
+        return False
+    archive.tell(record.run, "stop_asked", {})
+    return True
+
+
+def _now() -> datetime:
+    """The moment, as the archive writes it."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def _study(path: str, settings: Sequence[str]) -> Study:
+    names = catalogue_names(_catalog_of(path))
+    study = read_study(path, names)
+    return with_settings(study, settings, names) if settings else study
+
+
+def _catalog_of(path: str) -> Catalog:
+    """The catalogue with the study's own tables over it, if it names any that can be read."""
+    tables = tables_named_in(path)
+    return catalogue.load(tables if tables and tables.is_dir() else None)
+
+
+def _budget(text: str | None) -> Budget:
+    """A limit on candidates ("100000") or on seconds ("60s")."""
+    if text is None:
+        return Budget()
+    match = re.fullmatch(r"(\d+)(s?)", text)
+    if not match:
+        raise BadStudy(f"--budget {text}: wanted candidates or seconds, e.g. 1000000 or 60s")
+    amount, is_time = int(match[1]), bool(match[2])
+    return Budget(seconds=amount) if is_time else Budget(evaluations=amount)
+
+
+def _counts(record: RunRecord) -> dict[str, Any]:
+    summary = record.summary
+    if summary is None:
+        return {"evaluated": None, "physical_front": None, "front": None, "front_hash": None}
+    return {
+        "evaluated": summary.evaluated,
+        "physical_front": summary.physical_front,
+        "front": summary.front,
+        "front_hash": summary.front_hash,
+    }
+
+
+def _keeps_options(record: RunRecord) -> bool:
+    kind = KINDS.get(record.start.kind)
+    return kind is not None and kind.keeps_options
+
+
+def _is_replayed(record: RunRecord) -> bool:
+    kind = KINDS.get(record.start.kind)
+    return kind is not None and kind.refine is not None
+
+
+def _lines(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a stored table, one dictionary each; ledgers are for explain."""
+    shown = [n for n in table if "[" not in n and n not in ("run", "key", "status")]
+    return [{n: _cell(n, table[n][i]) for n in shown} for i in range(len(table.get("plan", ())))]
+
+
+def _cell(name: str, value: Any) -> Any:
+    if name == NULL_REASONS:
+        return json.loads(value)
+    return None if np.ma.is_masked(value) else plain(value)

@@ -1,0 +1,115 @@
+"""What `planner export` writes: a stored plan as cost rows, bill of materials or script."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from costdata import catalog as catalogue
+from costdata.catalog import Catalog
+from planner.archive.store import Archive
+from planner.archive.stored_plan import plan_asked, stored_plan
+from planner.costing.terms import terms_of
+from planner.exports import bill_of_materials, focus, launch
+from planner.study.read import Study
+from simkernel.errors import BadStudy
+
+DAYS_PER_YEAR = 365.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A stored plan with its study, the facts and when its run begins."""
+
+    plan: Mapping[str, Any]
+    study: Study
+    catalog: Catalog
+    start: datetime
+
+
+def export(
+    db: Path, name: str, plan: str, to: str, site: str, scenario: str, start: str
+) -> dict[str, Any]:
+    """A stored plan in another's form.
+
+    Parameters
+    ----------
+    to : one of FORMS
+    start : first day of the run, YYYY-MM-DD; "" for the day it was planned
+
+    Returns
+    -------
+    {"run", "plan", "site", "to", "columns", "rows"}, or "text" in place of the last two
+
+    Raises
+    ------
+    BadStudy : no such form, a day that is none, or nothing to list
+    """
+    if to not in FORMS:
+        raise BadStudy(f"--to {to}: wanted {', '.join(FORMS)}")
+    archive = Archive(db)
+    found = stored_plan(archive, name, plan, site, scenario)
+    record, study, _ = plan_asked(archive, name, plan, site, scenario)
+    catalog = catalogue.load(Path(study.tables) if study.tables else None)
+    when = record.started.replace(hour=0, minute=0, second=0, microsecond=0)
+    asked = Asked(found, study, catalog, _day(start) if start else when)
+    return {
+        "run": found["run"], "plan": found["plan"], "site": found["site"], "to": to,
+        **FORMS[to](asked),
+    }  # fmt: skip
+
+
+def exported_text(document: Mapping[str, Any]) -> str:
+    """The file: a script as it is, rows as CSV."""
+    if "text" in document:
+        return str(document["text"])
+    out = io.StringIO()
+    writer = csv.DictWriter(out, document["columns"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(document["rows"])
+    return out.getvalue().rstrip("\n")
+
+
+def _focus(asked: Asked) -> dict[str, Any]:
+    days = asked.plan["metrics"].get("days")
+    if days is None:
+        site = asked.study.costing.site.index(asked.plan["site"])
+        days = float(terms_of(asked.study.costing, asked.catalog).it_life_years[site])
+        days *= DAYS_PER_YEAR
+    rows = focus.focus_rows(asked.plan, asked.study.name, asked.start, float(days))
+    return {"columns": list(focus.COLUMNS), "rows": rows}
+
+
+def _materials(asked: Asked) -> dict[str, Any]:
+    rows = bill_of_materials.bill_rows(asked.study, asked.catalog, asked.plan)
+    return {"columns": list(bill_of_materials.COLUMNS), "rows": rows}
+
+
+def _launch(asked: Asked) -> dict[str, Any]:
+    chip = asked.catalog.accelerator(asked.plan["axes"]["accelerator"])
+    if chip.vendor != launch.VENDOR:
+        raise BadStudy(
+            f"--to launch writes scripts for Megatron-Core, which does not run on {chip.name}; "
+            f"export a plan on a GPU of {launch.VENDOR}"
+        )
+    return {"text": launch.launch_script(asked.study, asked.plan, chip.devices_per_host)}
+
+
+def _day(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d")
+    except ValueError as error:
+        raise BadStudy(f"--start {text}: wanted a day as 2027-01-31") from error
+
+
+FORMS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
+    "focus.csv": _focus,
+    "bom": _materials,
+    "launch": _launch,
+}
+"""Forms that a plan can be exported in."""

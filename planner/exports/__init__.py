@@ -1,0 +1,1 @@
+"""A plan in the files of others: cost rows, bills of materials, launch scripts."""

@@ -1,0 +1,149 @@
+"""A plan as the script that runs it: Slurm and Megatron-Core arguments of a training plan.
+
+What the plan decides is written out: degrees, batch, lengths, precision, recompute, sharding.
+Data, tokenizer and the shape of the model stay with whoever runs it, in two variables that have
+to be set. A decision that Megatron-Core has no argument for is refused, not left out.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from planner.study.read import Study
+from simkernel.errors import BadStudy
+
+Argument = tuple[str, str]
+
+PRECISIONS: Mapping[str, tuple[Argument, ...]] = {
+    "bf16": (("--bf16", ""),),
+    "fp16": (("--fp16", ""),),
+    "fp8": (("--bf16", ""), ("--fp8-format", "hybrid"), ("--fp8-recipe", "tensorwise")),
+    "fp8_block": (("--bf16", ""), ("--fp8-format", "e4m3"), ("--fp8-recipe", "blockwise")),
+    "mxfp8": (("--bf16", ""), ("--fp8-format", "e4m3"), ("--fp8-recipe", "mxfp8")),
+}
+"""Megatron-LM megatron/training/arguments.py: --fp8-format, --fp8-recipe."""
+
+RECOMPUTE: Mapping[str, tuple[Argument, ...]] = {
+    "none": (),
+    "selective": (("--recompute-granularity", "selective"),),
+    "full": (
+        ("--recompute-granularity", "full"),
+        ("--recompute-method", "uniform"),
+        ("--recompute-num-layers", "1"),
+    ),
+}
+SHARDING: Mapping[int, tuple[Argument, ...]] = {0: (), 1: (("--use-distributed-optimizer", ""),)}
+VENDOR = "NVIDIA"
+"""Whose GPUs the script is for: its environment is CUDA's."""
+
+SCHEDULES = ("one_forward_one_backward", "interleaved")
+CONTEXT = {"ring": "p2p", "all_to_all": "a2a"}  # Megatron-Core, --cp-comm-type
+PLACEMENT = "tp-cp-ep-dp-pp"  # Megatron-Core parallel_state.py: the default order of ranks
+
+DEGREES = {
+    "--tensor-model-parallel-size": "tensor_parallel",
+    "--pipeline-model-parallel-size": "pipeline_parallel",
+    "--context-parallel-size": "context_parallel",
+    "--expert-model-parallel-size": "expert_parallel",
+    "--expert-tensor-parallel-size": "expert_tensor_parallel",
+    "--micro-batch-size": "micro_batch_sequences",
+    "--global-batch-size": "global_batch_sequences",
+}
+"""Arguments that are an axis of the plan as it stands."""
+
+
+def launch_script(study: Study, plan: Mapping[str, Any], devices_per_host: int) -> str:
+    """A Slurm script that runs a training plan with Megatron-Core.
+
+    Parameters
+    ----------
+    plan : the document of `planner explain`
+
+    Raises
+    ------
+    BadStudy : another kind of study, or decisions that Megatron-Core cannot be told; all at once
+    """
+    if study.kind != "train":
+        raise BadStudy(f"--to launch writes training plans; this is a study of {study.kind}")
+    nodes, tasks = _hosts(int(plan["axes"]["devices"]), devices_per_host)
+    lines = [
+        "#!/bin/bash",
+        f"#SBATCH --job-name={shlex.quote(study.name)}",
+        f"#SBATCH --nodes={nodes}",
+        f"#SBATCH --ntasks-per-node={tasks}",
+        f"#SBATCH --gpus-per-node={tasks}",
+        f"# plan {plan['plan']} of run {plan['run']}: {plan['axes']['devices']} "
+        f"{plan['axes']['accelerator']}, data parallel {plan['axes']['data_parallel']}",
+        "set -eu",
+        ': "${MODEL_ARGS:?layers, widths, heads and experts, as your checkpoint has them}"',
+        ': "${DATA_ARGS:?data, tokenizer, checkpoints}"',
+        "export CUDA_DEVICE_MAX_CONNECTIONS=1  # sequence parallelism wants launches in order",
+        "srun python pretrain_gpt.py $MODEL_ARGS $DATA_ARGS \\",
+    ]
+    words = [f"    {flag} {value}".rstrip() for flag, value in megatron_arguments(study, plan)]
+    return "\n".join([*lines, " \\\n".join(words)])
+
+
+def megatron_arguments(study: Study, plan: Mapping[str, Any]) -> tuple[Argument, ...]:
+    """Arguments of Megatron-Core for what a plan decides; flags without a value have "".
+
+    Raises
+    ------
+    BadStudy : decisions without an argument, all at once
+    """
+    axes = plan["axes"]
+    faults = _faults(axes)
+    if faults:
+        raise BadStudy(*faults)
+    work = study.training
+    length = str(int(work.tokens_per_sequence))
+    found = [(flag, str(int(axes[axis]))) for flag, axis in DEGREES.items()]
+    found += [("--seq-length", length), ("--max-position-embeddings", length)]
+    found += [("--train-samples", str(math.ceil(work.tokens / work.tokens_per_sequence)))]
+    found += [*PRECISIONS[axes["precision"]], *RECOMPUTE[axes["recompute"]]]
+    found += SHARDING[int(axes["zero_stage"])]
+    if axes["tensor_parallel"] > 1 and axes["sequence_parallel"] == "on":
+        found.append(("--sequence-parallel", ""))
+    if axes["context_parallel"] > 1:
+        found.append(("--cp-comm-type", CONTEXT[axes["context_exchange"]]))
+    if axes["virtual_stages"] > 1:
+        found.append(("--num-virtual-stages-per-pipeline-rank", str(int(axes["virtual_stages"]))))
+    return tuple(found)
+
+
+def _faults(axes: Mapping[str, Any]) -> list[str]:
+    """Decisions that Megatron-Core has no argument for."""
+    known = {
+        "precision": tuple(PRECISIONS),
+        "recompute": tuple(RECOMPUTE),
+        "zero_stage": tuple(SHARDING),
+        "schedule": SCHEDULES,
+        "placement": (PLACEMENT,),
+        "offload": ("none",),
+        "shard_devices": (0,),
+    }
+    return [
+        f"{name} is {axes[name]}, which has no argument of Megatron-Core here; "
+        f"export a plan with {' or '.join(str(choice) for choice in choices)}"
+        for name, choices in known.items()
+        if name in axes and axes[name] not in choices
+    ]
+
+
+def _hosts(devices: int, per_host: int) -> tuple[int, int]:
+    """Nodes and tasks on each.
+
+    Raises
+    ------
+    BadStudy : some nodes would be part full
+    """
+    if devices < per_host:
+        return 1, devices
+    if devices % per_host:
+        raise BadStudy(
+            f"{devices} devices are no whole hosts of {per_host}; export a plan on a multiple"
+        )
+    return devices // per_host, per_host

@@ -1,0 +1,1 @@
+"""Studies of hardware alone: what to buy or rent, how much of it, at which site."""

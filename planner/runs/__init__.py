@@ -1,0 +1,1 @@
+"""A run from study to stored front, for every kind of study."""

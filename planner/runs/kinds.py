@@ -1,0 +1,135 @@
+"""What differs between kinds of study: how one is prepared, swept and costed, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from costdata.catalog import Catalog
+from planner.costing.front import cost_front
+from planner.costing.second_pass import Costed, cost_plans
+from planner.hardware import study as hardware
+from planner.search import sweep as train_sweep
+from planner.search.sweep import BillResult
+from planner.serving import engine as serve
+from planner.serving.survivors import refined
+from planner.study.read import Study
+from planner.training import engine as train
+from simkernel.errors import BadStudy
+
+Costs = Callable[[Study, Catalog, Mapping[str, Any]], Costed]
+Sweep = Callable[[Any, int, Callable[[], bool], Container[int]], Iterator[BillResult]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of study.
+
+    Parameters
+    ----------
+    prepare : the engine of a study: `study`, `catalog`, `space`, `missing`
+    sweep : results of its bills, given engine, workers, what asks to stop, and bills done already
+    cost : a physical front at the sites of a study, as far as the answer needs it
+    price : some plans at the sites of a study, on the front or not
+    notes : what a reader of the front has to know, by name
+    refuse : what a costing of the study could not be told, as BadStudy
+    keeps_options : every costed row is an answer, not only the front; a sweep keeps all that
+        limits allow, whatever is compared
+    is_limited : the sweep of a study applies its physical limits, not costing
+    is_searchable : its plans can be looked for by a driver, where a sweep would be too long
+    refine : plans of a front replayed: (engine, front, plans at most, seeds) to columns; None
+        where there is nothing to replay
+    """
+
+    prepare: Callable[[Study], Any]
+    sweep: Sweep
+    cost: Costs
+    price: Costs
+    refuse: Callable[[Study], None]
+    notes: Callable[[Study, Catalog], dict[str, str]]
+    keeps_options: bool
+    is_limited: Callable[[Study], bool]
+    is_searchable: bool = False
+    refine: Callable[[Any, Mapping[str, Any], int, int], dict[str, Any]] | None = None
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "train": Kind(
+            prepare=train.prepare,
+            sweep=train_sweep.sweep,
+            cost=cost_front,
+            price=cost_plans,
+            refuse=train.refuse_unknown_metrics,
+            notes=train.training_notes,
+            keeps_options=False,
+            is_limited=lambda study: True,
+            is_searchable=True,
+        ),
+        "serve": Kind(
+            prepare=serve.prepare,
+            sweep=train_sweep.sweep,
+            cost=cost_front,
+            price=cost_plans,
+            refuse=serve.refuse_unknown_metrics,
+            notes=serve.serving_notes,
+            keeps_options=False,
+            is_limited=lambda study: True,
+            refine=refined,
+        ),
+        "hardware": Kind(
+            prepare=hardware.prepare,
+            sweep=hardware.sweep,
+            cost=hardware.cost,
+            price=hardware.cost,
+            refuse=hardware.refuse_unknown_metrics,
+            notes=hardware.notes,
+            keeps_options=True,
+            is_limited=lambda study: not hardware.is_open(study),
+        ),
+    }
+)
+"""Kinds that this version evaluates."""
+
+
+def prepare(study: Study) -> Any:
+    """The engine of a study, whatever its kind.
+
+    Raises
+    ------
+    BadStudy, MissingFact : the kind's own
+    """
+    return kind_of(study).prepare(study)
+
+
+def sweep(
+    engine: Any,
+    workers: int,
+    is_stopped: Callable[[], bool],
+    done: Container[int] = frozenset(),
+) -> Iterator[BillResult]:
+    """Results of all bills of a prepared study but those done, in the order they are done."""
+    return kind_of(engine.study).sweep(engine, workers, is_stopped, done)
+
+
+def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
+    """A physical front at the sites of a study."""
+    return kind_of(study).cost(study, catalog, plans)
+
+
+def kind_of(study: Study) -> Kind:
+    """How a study is answered.
+
+    Raises
+    ------
+    BadStudy : a kind of study this version cannot evaluate
+    """
+    if study.kind not in KINDS:
+        wanted = " or ".join(f'kind = "{name}"' for name in KINDS)
+        raise BadStudy(
+            f"study.kind = {study.kind!r} is read and checked but not evaluated in this version; "
+            f"wanted {wanted}"
+        )
+    return KINDS[study.kind]

@@ -1,0 +1,354 @@
+"""A run: sweep, physical front, costing, front, archive, in that order; what is done is kept.
+
+The archive is opened for a batch every few seconds and closed again; what a run found in less is
+one batch with its front. Ctrl-C or `planner stop` ends the run early: what was swept is costed and
+stored, and the run says it was stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from costdata.catalog import Catalog
+from planner.archive.runs import RunStart, RunSummary
+from planner.archive.schema import now
+from planner.archive.store import Archive
+from planner.costing.notes import costing_notes
+from planner.costing.second_pass import NULL_REASONS, Costed, front_columns, front_hash
+from planner.costing.terms import terms_of
+from planner.explain.nearest import least_over, nearest_costed
+from planner.runs.facts_used import facts_hash, facts_used
+from planner.runs.kinds import cost, kind_of, sweep
+from planner.runs.resume import TakenUp, batch_of, explored_before, taken_up, unfinished
+from planner.runs.total import Total, joined
+from planner.search.choice import Budget, Choice, chosen
+from planner.search.seam import Explored
+from planner.search.sweep import BillResult
+from planner.study.read import Study, study_document
+from planner.training.engine import Engine
+
+FLUSH_S = 5.0
+"""Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
+
+ALONE_CANDIDATES = 200_000
+"""A space that one core sweeps in about the second that another process takes to load."""
+
+SOON_S = 1.0
+"""A sweep of so few seconds is kept with its front, not before: a kill loses no more than it."""
+
+REPLAYS = 3  # our choice: plans of a front that are replayed, some ten seconds each at a million
+REPLAY_SEEDS = 5  # requests; streams of each, for an interval
+
+MOST_OPTIONS = 1000  # our choice: rows a person may want to see beside the front
+
+Progress = Callable[[int, int, int, int], None]
+"""Called with bills done, bills in all, candidates evaluated, plans on the physical front."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that has ended: its id, how, its summary and its costed plans (None if none feasible).
+
+    `front` are the rows of the Pareto front as columns, best first objective first.
+    """
+
+    run: str
+    state: str
+    summary: RunSummary
+    front: dict[str, Any]
+
+
+def run_study(
+    engine: Engine,
+    archive: Archive,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    budget: Budget | None = None,
+    replays: int = REPLAYS,
+    *,
+    is_resumed: bool = False,
+) -> Finished:
+    """Search a study and store everything in the archive.
+
+    Parameters
+    ----------
+    workers : processes; None for as many as pay
+    progress : told after every bill
+    budget : ends the search when it is spent
+    replays : plans of the front that are replayed, where the kind of study has requests
+    is_resumed : go on with the newest run of the same inputs that did not finish, if there is one
+
+    Raises
+    ------
+    BadFile : the archive cannot be written
+    MissingFact : a site lacks a term of costing
+    PlanError : the run to go on with still runs
+
+    All are found before the search begins.
+    """
+    terms_of(engine.study.costing, engine.catalog)
+    start = run_start(engine.study, engine.catalog)
+    earlier = unfinished(archive, start, now()) if is_resumed else ""
+    run = archive.begin_run(start, earlier)
+    try:
+        with _interruptible() as stop:
+            some = workers or workers_for(engine.space.enumerated)
+            work = _work(engine, archive, run, earlier, budget or Budget())
+            return _run(work, some, progress, stop, replays)
+    except BaseException as error:
+        archive.fail_run(run, f"{type(error).__name__}: {error}")
+        raise
+
+
+@dataclass
+class _Work:
+    """A run on its way: what it found, and what of it is not in the archive yet.
+
+    Parameters
+    ----------
+    choice : the driver
+    explored : the memory of a search; None for a sweep
+    total : all results so far; those of the run it goes on with included
+    done : indices of bills to leave out
+    unsaved : results since the last batch
+    notes : for the summary
+    """
+
+    engine: Engine
+    archive: Archive
+    run: str
+    budget: Budget
+    choice: Choice
+    explored: Explored | None
+    total: Total
+    done: frozenset[int]
+    notes: dict[str, str]
+    unsaved: list[BillResult] = field(default_factory=list)
+    flushed: float = field(default_factory=time.perf_counter)
+
+    def add(self, result: BillResult) -> None:
+        """One more result."""
+        self.total.add(result)
+        self.unsaved.append(result)
+
+    def is_due(self, result: BillResult) -> bool:
+        """A batch is large enough, and whole."""
+        return result.is_settled and time.perf_counter() - self.flushed > FLUSH_S
+
+    def flush(self, archive: Archive) -> None:
+        """Write down what is not in the archive yet."""
+        if self.unsaved:
+            is_empty = not self.total.fronts
+            found = batch_of(self.choice.driver, self.unsaved, self.explored, is_empty)
+            archive.append_batch(self.run, found)
+            self.unsaved = []
+        self.flushed = time.perf_counter()
+
+
+def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budget) -> _Work:
+    """A run about to begin, or to go on."""
+    taken = taken_up(archive, run) if earlier else TakenUp()
+    if taken.driver:
+        choice = Choice(taken.driver, f"as run {earlier}, of which this is the rest")
+    else:
+        choice = chosen(engine, budget, kind_of(engine.study).is_searchable)
+    notes = {"search": f"{choice.driver}: {choice.reason}"}
+    if earlier:
+        notes["resumed"] = f"{taken.total.evaluated} evaluations of run {earlier} were kept"
+    explored = None
+    if choice.driver != "sweep":
+        explored = Explored(engine)
+        explored_before(archive, run, explored, taken.total.physical())
+    return _Work(engine, archive, run, budget, choice, explored, taken.total, taken.bills, notes)
+
+
+def _run(
+    work: _Work, workers: int, progress: Progress | None, stop: list[str], replays: int
+) -> Finished:
+    started, engine, total = time.perf_counter(), work.engine, work.total
+
+    def is_stopped() -> bool:
+        gone = time.perf_counter() - started
+        if not stop and work.budget(total.evaluated, gone):
+            stop.append("budget")
+        return bool(stop)
+
+    for result in _results(work, workers, is_stopped):
+        work.add(result)
+        if progress:
+            bills = len(engine.space.bill_codes)
+            progress(total.bills, bills, total.evaluated, total.front_rows)
+        if work.is_due(result):
+            work.flush(work.archive)
+            stop += [] if stop or not _is_stop_asked(work.archive, work.run) else ["stop"]
+    sweep_s = time.perf_counter() - started
+    if sweep_s > SOON_S:
+        work.flush(work.archive)
+    costed = _cost(engine, total)
+    front = front_columns(engine.study, costed) if costed else {}
+    notes = {**work.notes, "sweep_s": f"{sweep_s:.3f}"}
+    summary = _summary(engine, total, costed, front, started, notes)
+    done = Finished(work.run, "stopped" if stop else "finished", summary, front)
+    refine = kind_of(engine.study).refine
+    replayed = refine(engine, front, replays, REPLAY_SEEDS) if refine and not stop else {}
+    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush, replayed)
+    return done
+
+
+def _results(work: _Work, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
+    """What the chosen driver finds."""
+    if work.explored is None:
+        return sweep(work.engine, workers, is_stopped, work.done)
+    from planner.search.drivers import searched
+
+    return searched(work.engine, work.choice.driver, is_stopped, work.explored)
+
+
+def store_answer(
+    archive: Archive,
+    study: Study,
+    catalog: Catalog,
+    costed: Costed | None,
+    done: Finished,
+    flush: Callable[[Archive], None] = lambda held: None,
+    replayed: Mapping[str, Any] | None = None,
+) -> None:
+    """The end of a run: what is not stored yet, facts, front, options, then summary.
+
+    Plans that were replayed stand where options of other kinds stand.
+    """
+    sold = {"accelerator": costed.chips} if costed else {}
+    facts = facts_used(study, catalog, sold)
+    options = options_of(costed) if costed and kind_of(study).keeps_options else {}
+    with archive.writing() as held:
+        flush(held)
+        held.append_facts(done.run, facts)
+        if done.front:
+            held.append_front(done.run, done.front)
+        for sample in (options, dict(replayed or {})):
+            if sample:
+                held.append_sample(done.run, sample)
+        held.finish_run(done.run, done.summary, done.state)
+
+
+def options_of(costed: Costed) -> dict[str, Any]:
+    """Costed rows of a study whose every row is an answer, those of the front first.
+
+    Returns
+    -------
+    columns, with "is_front" and the limits a row breaks in "over"; (n,) with n <= MOST_OPTIONS
+    """
+    order = np.argsort(~costed.is_front, kind="stable")[:MOST_OPTIONS]
+    names = np.array(list(costed.limits), dtype=object)
+    over = ["; ".join(names[excess > 0]) for excess in costed.excess[:, order].T]
+    table = {name: np.asarray(column)[order] for name, column in costed.columns.items()}
+    return {
+        **table,
+        "is_front": costed.is_front[order],
+        "over": np.array(over, dtype=object),
+        NULL_REASONS: costed.null_reasons(order),
+    }
+
+
+def run_start(study: Study, catalog: Catalog, parent: str = "") -> RunStart:
+    """All that goes into a run, or into pricing the run `parent` anew."""
+    return RunStart(
+        study=study.name,
+        kind=study.kind,
+        study_text=study.text,
+        resolved=study_document(study),
+        seed=study.seed,
+        facts_hash=facts_hash(catalog),
+        versions={
+            "planner": version("cluster-planner"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        parent=parent,
+    )
+
+
+def workers_for(candidates: int) -> int:
+    """Processes that pay for a space of this size: one per core, or this one alone."""
+    if candidates <= ALONE_CANDIDATES:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def _is_stop_asked(archive: Archive, run: str) -> bool:
+    return any(event.name == "stop_asked" for event in archive.run(run).events)
+
+
+def _cost(engine: Engine, total: Total) -> Costed | None:
+    """The physical front at every site, in the order of design keys."""
+    plans = total.physical()
+    if not plans:
+        return None
+    costed = cost(engine.study, engine.catalog, plans)
+    total.rejected.update(costed.rejected)
+    return costed
+
+
+def _summary(
+    engine: Engine,
+    total: Total,
+    costed: Costed | None,
+    front: Mapping[str, Any],
+    started: float,
+    notes: Mapping[str, str],
+) -> RunSummary:
+    return RunSummary(
+        enumerated=engine.space.enumerated,
+        masked=dict(total.masked),
+        evaluated=total.evaluated,
+        rejected={name: n for name, n in total.rejected.items() if n},
+        seconds=time.perf_counter() - started,
+        evaluated_per_s_per_core=total.evaluated / max(total.cpu_s, 1e-9),
+        physical_front=total.front_rows,
+        front=len(front["plan"]) if front else 0,
+        front_hash=front_hash(engine.study, front),
+        notes={
+            **{f"missing_fact {chip}": why for chip, why in engine.missing.items()},
+            **notes,
+            **costing_notes(engine.study, engine.catalog, costed),
+        },
+        nearest={} if front else _nearest(engine.study, total, costed),
+    )
+
+
+def _nearest(study: Study, total: Total, costed: Costed | None) -> dict[str, Any]:
+    """Why no plan is on the front: what costing says of plans, else the least-violating ones."""
+    if costed:
+        return nearest_costed(study, costed)
+    return least_over(joined(total.nearest)) if total.nearest else {}
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[str]]:
+    """Inside, the first Ctrl-C only asks to stop; a second one interrupts as usual."""
+    stop: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: Any) -> None:
+        stop.append("interrupt")
+        signal.signal(signal.SIGINT, before)
+
+    try:
+        signal.signal(signal.SIGINT, ask)
+    except ValueError:  # not the main thread: no signals to catch
+        yield stop
+        return
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

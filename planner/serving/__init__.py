@@ -1,0 +1,1 @@
+"""Serving studies: load, closed form, sizing, and replay of what survives."""

@@ -1,0 +1,154 @@
+"""A serving study made ready to evaluate: model, load, chips, engine and space, looked up once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from costdata import catalog as catalogue
+from costdata.catalog import Catalog
+from costdata.configs import read_model
+from costdata.engines import ANY_ENGINE
+from planner.axes import ALL
+from planner.costing.null_objectives import refuse_compared
+from planner.runs.prepared import Prepared
+from planner.serving.load import ServeLoad, serve_load
+from planner.serving.metrics import is_computed
+from planner.serving.rules import serve_bill_rules, serve_rules
+from planner.space.blocks import make_space
+from planner.space.rules import model_counts
+from planner.study.read import Study
+from planner.training.engine import sizes_of_chips, with_accelerators
+from simkernel.errors import BadStudy, MissingFact, unknown
+from simkernel.serving_engine import Engine, EngineCurves
+
+LOCKSTEP = (
+    "copies of attention that share experts are priced as if each stepped for itself; engines "
+    "keep them in step, so a prompt in one holds up all: such plans are optimistic, validated is 0"
+)
+
+STOPS = (
+    "this engine stops decoding while it computes prompts; here, and in the replay, prompts run "
+    "along with it: times between tokens are optimistic, validated is 0"
+)
+
+PERIOD_DAYS = 365.0
+"""What sums of a serving study are over: a year of service."""
+
+
+@dataclass(frozen=True)
+class ServeEngine(Prepared):
+    """What every candidate of a serving study shares; `load` as read."""
+
+    load: ServeLoad
+
+    def host(self, name: str) -> Engine:
+        """What the serving engine adds to the kernels of one chip."""
+        return self._hosts[name]
+
+    def curves(self, name: str) -> EngineCurves:
+        """What the engine's own kernels reach on one chip; one row."""
+        return self._curves[name]
+
+    def measured(self, name: str) -> bool:
+        """The engine's products were timed on this very chip."""
+        timed = self.catalog.tables["engine_curves"]
+        return any(key[:2] == (self.study.serving.engine, name) for key in timed)
+
+    @cached_property
+    def _hosts(self) -> dict[str, Engine]:
+        engine = self.study.serving.engine
+        return {
+            name: self.catalog.engine(engine, self.catalog.accelerator(name).architecture)
+            for name in self.space.chips
+        }
+
+    @cached_property
+    def _curves(self) -> dict[str, EngineCurves]:
+        engine = self.study.serving.engine
+        return {name: self.catalog.engine_curves(engine, [name]) for name in self.space.chips}
+
+
+def prepare(study: Study, catalog: Catalog | None = None) -> ServeEngine:
+    """The engine of a serving study.
+
+    Raises
+    ------
+    BadStudy : a metric, a pin or a pool of its own that this version does not compute
+    UnknownName : no such serving engine
+    MissingFact : no chip of the study can be evaluated
+    """
+    refuse_unknown_metrics(study)
+    _refuse_what_is_not_served(study)
+    catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
+    _check_engine(study, catalog)
+    model = read_model(study.serving.model)
+    named = study.axes["accelerator"]
+    names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
+    sizes, missing = sizes_of_chips(catalog, names)
+    if not sizes:
+        raise MissingFact(*(f"{name}: {why}" for name, why in missing.items()))
+    chosen = with_accelerators(study, tuple(sizes))
+    counts = model_counts(model)
+    return ServeEngine(
+        study=study,
+        catalog=catalog,
+        model=model,
+        load=serve_load(study),
+        space=make_space(chosen, counts, sizes, serve_rules(), serve_bill_rules()),
+        missing=MappingProxyType(missing),
+    )
+
+
+def refuse_unknown_metrics(study: Study) -> None:
+    """Every limit and objective that this version does not compute, or no plan has, in one error.
+
+    Raises
+    ------
+    BadStudy : there is one
+    """
+    refuse_compared(study, is_computed, "for serving in this version")
+
+
+def serving_notes(study: Study, catalog: Catalog) -> dict[str, str]:
+    """What a reader of the front has to know that no figure shows."""
+    copies = study.axes["attention_data_parallel"]
+    notes = {"lockstep": LOCKSTEP} if any(int(n) > 1 for n in copies) else {}
+    mixed_frac = catalog.tables["engines"][study.serving.engine, ANY_ENGINE].number("mixed_frac")
+    if mixed_frac is not None and mixed_frac < 1.0:
+        notes["stops"] = STOPS
+    return {
+        **notes,
+        "period": (
+            "usd, kgco2e, facility_mwh and water_l, and limits on them, are of one year of "
+            "service at the mean load of the stream; a million tokens are of that year; capital "
+            "is spread over the life of the hardware"
+        ),
+        "latencies": (
+            "of the busiest window, in closed form: bands are wide; replay a plan for its tails"
+        ),
+        **serve_load(study).words(),
+    }
+
+
+def _check_engine(study: Study, catalog: Catalog) -> None:
+    known = sorted({key[0] for key in catalog.tables["engines"]} - {ANY_ENGINE})
+    if study.serving.engine not in known:
+        raise unknown("serving engine", study.serving.engine, known)
+
+
+def _refuse_what_is_not_served(study: Study) -> None:
+    """What can be written in a serving study and has no effect yet."""
+    faults = [
+        f"axes.{name}: pools of their own for prefill and decode are not evaluated in this "
+        "version; remove it"
+        for name in study.axes
+        if "." in name
+    ]
+    faults += [
+        f"pin.{name} has no effect on serving in this version; remove it" for name in study.pin
+    ]
+    if faults:
+        raise BadStudy(*faults)

@@ -1,0 +1,423 @@
+"""From columns of serving plans to physical metrics, limits and ledgers; no price.
+
+One function serves the sweep, `planner evaluate` and the one-change table. The number of replicas
+follows from the busiest window; latencies are of that window, mean watts of the whole stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
+from costdata.network_build import TIERS_MOST
+from planner.axes import DERIVED
+from planner.costing.purchase import Rows, bill_of, rest_watts
+from planner.metrics import find_metric, is_at_least
+from planner.serving.engine import PERIOD_DAYS, ServeEngine
+from planner.serving.load import Load
+from planner.serving.metrics import STATISTICS
+from planner.serving.plans import serving_plans, serving_rig
+from planner.serving.sizing import Capacity, Rule, capacity, pace_at, replicas_for
+from planner.serving.watts import LaneWatts, capped_slower_frac, lane_watts
+from planner.training.evaluate import Evaluated, Limit
+from simkernel.columns import Floats, Masks
+from simkernel.hardware import PRECISIONS
+from simkernel.kv_cache import (
+    free_bytes,
+    reserve_bytes,
+    resident_sequence_bytes,
+    weight_bytes,
+)
+from simkernel.ledger import Ledger
+from simkernel.models import WEIGHT_BITS, active_parameters
+from simkernel.serve_open import (
+    CROWD_Z,
+    Lane,
+    Pace,
+    Spread,
+    held,
+    latencies,
+    most_arrivals,
+    pace,
+    ttft_parts,
+)
+from simkernel.serving_passes import Rig
+from simkernel.serving_plans import ServingPlans
+from simkernel.step_curves import step_curves
+
+SECONDS_PER_DAY = 86400.0
+LEAST_PLACES = 32.0
+"""Sequences of a lane from which the closed form is held to the replay: below, few large ones
+share the memory, and what is thrown out and computed again is not known to it."""
+
+
+MIXES_FRAC = 0.5  # our choice: engines mix, 1, or stop for prompts, 0
+WHOLE_PROMPTS = "continuous"
+"""The policy that does not cut prompts; `static` is not offered."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The replicas of every candidate, and how busy they are; (n,) each.
+
+    Parameters
+    ----------
+    replicas, lanes : whole copies; attention groups and pipeline slots of each
+    busiest, usual : steady states in the busiest window, and at the mean load
+    found : what one replica serves
+    lost : replicas that the failures to survive take
+    """
+
+    replicas: Floats
+    lanes: Floats
+    busiest: Pace
+    usual: Pace
+    found: Capacity
+    lost: Floats
+
+
+def evaluate(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -> Evaluated:
+    """Physics of some serving plans on one accelerator.
+
+    Parameters
+    ----------
+    columns : axis name to (n,) as `planner.space.blocks.columns` gives them
+    accelerator : catalogue name; all rows are on it
+    """
+    plans = serving_plans(engine, columns)
+    rig = serving_rig(engine, columns, plans, accelerator)
+    cap_frac = np.asarray(columns["power_cap_frac"], float)
+    lane = lane_of(engine, rig, cap_frac)
+    lanes = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
+    lane = shared(engine, columns, lane, lanes)
+    fleet = fleet_of(engine, columns, plans, lane)
+    usual_w, busiest_w = (
+        lane_watts(rig, lane, at, cap_frac) for at in (fleet.usual, fleet.busiest)
+    )
+    found = _gathered(engine, rig, lane, fleet, usual_w, busiest_w, accelerator)
+    found.limits["prompt_in_a_step"] = _prompt_limit(engine, columns)
+    return found
+
+
+def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
+    """Lanes of the busiest window for every candidate, under its power cap."""
+    mix, plans, host = engine.load.peak.mix, rig.plans, rig.engine
+    curves = step_curves(
+        rig, float(np.max(plans.budget_tokens)), mix.context_tokens, mix.prompt_tokens
+    )
+    room = free_bytes(rig.model, host, plans, rig.chips.memory_bytes)
+    each = resident_sequence_bytes(rig.model, plans, mix.context_tokens)
+    mean_room = np.maximum(room / each / plans.pipeline_parallel, 0.0)
+    places = np.minimum(mean_room, most_sequences(plans))
+    most = held(mean_room, most_sequences(plans))
+    stages = plans.pipeline_parallel
+    lane = Lane(curves, host, mix, stages, places, most, plans.budget_tokens)
+    if np.all(cap_frac >= 1.0):
+        return lane
+    slower = capped_slower_frac(rig, lane, pace(lane, most_arrivals(lane)), cap_frac)
+    return replace(lane, slower_frac=slower)
+
+
+def most_sequences(plans: ServingPlans) -> Floats:
+    """Sequences that one lane may run: stages of a pipeline share the engine's limit; (n,)."""
+    return np.maximum(plans.max_sequences // plans.pipeline_parallel, 1) * 1.0
+
+
+def fleet_of(
+    engine: ServeEngine, columns: Mapping[str, Any], plans: ServingPlans, lane: Lane
+) -> Fleet:
+    """Replicas as the study gives them, or as the busiest window needs them."""
+    load, work = engine.load, engine.study.serving
+    lanes = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
+    found = capacity(lane, lanes, load.bounds)
+    devices = np.asarray(columns["devices"])
+    per_host = float(engine.space.chips[_accelerator(engine, columns)].devices_per_host)
+    lost = work.survive_failures * np.maximum(np.ceil(per_host / plans.devices), 1.0)
+    needed = replicas_for(load.peak.requests_per_s, found, Rule(work.peak_utilisation_frac, lost))
+    if engine.space.levels["replicas"] != (DERIVED,):
+        needed = np.asarray(columns["replicas"], float)
+    needed = np.where(lane.places < 1.0, 1.0, needed)  # no fleet serves what one cannot hold
+    replicas = np.where(devices > 0, devices / plans.devices, needed)
+    busiest = pace_at(lane, lanes, replicas, load.peak.requests_per_s)
+    usual_lane = replace(lane, mix=load.mean.mix)
+    usual = pace_at(usual_lane, lanes, replicas, load.mean.requests_per_s)
+    return Fleet(replicas, lanes, busiest, usual, found, lost)
+
+
+def shared(engine: ServeEngine, columns: Mapping[str, Any], lane: Lane, lanes: Floats) -> Lane:
+    """The lanes as a router deals requests out to as many as the load needs at the least.
+
+    At random, each has a stream as irregular as the whole. Dealt out in turn to r lanes, gaps
+    have 1/r of the variance, and those in a lane, of whom departures stay random, half. Given to
+    who has least, lanes are alike and only the whole crowd varies.
+    """
+    names = engine.space.levels["routing"]
+    codes = np.asarray(columns["routing"])
+    full = pace(lane, most_arrivals(lane)).requests_per_s
+    count = np.maximum(np.ceil(engine.load.peak.requests_per_s / full), lanes)
+    is_random, is_least = (
+        np.array([name == wanted for name in names])[codes]
+        for wanted in ("random", "least_loaded")
+    )
+    crowd = np.where(is_least, 1.0 / count, 0.5 + 0.5 / count)
+    return replace(
+        lane,
+        clumped_frac=np.where(is_random, 1.0, 1.0 / count),
+        crowd_frac=np.where(is_random, 1.0, crowd),
+    )
+
+
+def _accelerator(engine: ServeEngine, columns: Mapping[str, Any]) -> str:
+    return str(engine.space.levels["accelerator"][columns["accelerator"][0]])
+
+
+def _gathered(
+    engine: ServeEngine,
+    rig: Rig,
+    lane: Lane,
+    fleet: Fleet,
+    usual_w: LaneWatts,
+    busiest_w: LaneWatts,
+    accelerator: str,
+) -> Evaluated:
+    """Metrics, limits and ledgers of every row."""
+    plans = rig.plans
+    spreads = latencies(lane, fleet.busiest)
+    bought = _bought(engine, rig, fleet, accelerator)
+    it_mean, it_peak = (
+        it_w(bought.bill, bought.watts, one.device_w + one.host_w) for one in (usual_w, busiest_w)
+    )
+    resident = resident_ledger(rig, lane, fleet.busiest)
+    metrics = {
+        **{f"{n}_{s}": spread.at(s) for n, spread in spreads.items() for s in STATISTICS},
+        **_rates(engine, plans, fleet, np.asarray(it_mean.total)),
+        **_floors(engine, rig),
+        **bought.metrics,
+        "validated": _is_valid(engine, lane, plans, accelerator) * 1.0,
+        "resident_bytes": np.asarray(resident.total),
+        "headroom_bytes": rig.chips.memory_bytes - resident.total,
+        "device_mean_w": usual_w.device_w,
+        "device_peak_w": busiest_w.device_w,
+        "it_mean_w": np.asarray(it_mean.total),
+        "it_peak_w": np.asarray(it_peak.total),
+        "provisioned_w": np.asarray(
+            provisioned_w(it_peak.total, engine.catalog.planning("provision_headroom_frac"))
+        ),
+    }
+    ledgers = {
+        "tpot_s": tpot_ledger(lane, fleet.busiest),
+        "ttft_s": Ledger("ttft_s", "s", dict(ttft_parts(lane, fleet.busiest))),
+        "resident_bytes": resident,
+        "it_w": it_mean,
+    }
+    return Evaluated(
+        metrics=metrics,
+        limits={
+            **_limits(engine, rig, fleet, metrics, accelerator),
+            **_latency_limits(engine, fleet, spreads),
+        },
+        ledgers=ledgers,
+        traffic={},
+    )
+
+
+def _is_valid(engine: ServeEngine, lane: Lane, plans: ServingPlans, accelerator: str) -> Masks:
+    """Plans inside what was held to measurements and to the replay; (n,).
+
+    Copies of attention are priced as if each stepped for itself, while engines keep those that
+    share experts in step; engines that stop for prompts are priced as if they mixed them in.
+    Neither is inside.
+    """
+    is_alone = plans.attention_data_parallel == 1
+    is_alone = is_alone & (np.asarray(lane.engine.mixed_frac) >= MIXES_FRAC)
+    return np.asarray(is_alone & engine.measured(accelerator) & (lane.places >= LEAST_PLACES))
+
+
+def _rates(
+    engine: ServeEngine, plans: ServingPlans, fleet: Fleet, it_mean_w: Floats
+) -> dict[str, Floats]:
+    """What the fleet serves: rates of the busiest window, and sums of a year at the mean load."""
+    load, devices = engine.load, fleet.replicas * plans.devices
+    capacity_per_s = fleet.replicas * fleet.found.saturated_per_s
+    served = np.minimum(load.peak.requests_per_s, capacity_per_s)
+    usual = np.minimum(load.mean.requests_per_s, capacity_per_s)
+    output_per_s = served * load.peak.mix.output_tokens_mean
+    mean_output_per_s = usual * load.mean.mix.output_tokens_mean
+    seconds = PERIOD_DAYS * SECONDS_PER_DAY
+    usual_pace = fleet.usual
+    prompts_s = usual_pace.carrying_frac * (usual_pace.carrying_s - usual_pace.plain_s)
+    return {
+        "days": np.full(len(plans), PERIOD_DAYS),
+        "replicas": fleet.replicas,
+        "output_tokens_per_s": output_per_s,
+        "tokens_per_s_per_device": output_per_s / devices,
+        "capacity_requests_per_s": fleet.replicas
+        * np.minimum(fleet.found.within_per_s, fleet.found.saturated_per_s),
+        "utilisation_frac": served / capacity_per_s,
+        "j_per_token": it_mean_w / mean_output_per_s,
+        "input_tokens": usual * load.mean.mix.prompt_tokens_mean * seconds,
+        "output_tokens": mean_output_per_s * seconds,
+        "prompt_share_frac": prompts_s / usual_pace.step_s,
+    }
+
+
+def _floors(engine: ServeEngine, rig: Rig) -> dict[str, Floats]:
+    """Devices that the arithmetic of the busiest window takes at dense peak, and weights."""
+    peak, plans = engine.load.peak, rig.plans
+    tokens_per_s = peak.requests_per_s * (
+        peak.mix.prompt_tokens_mean + peak.mix.output_tokens_mean
+    )
+    flop = 2.0 * float(active_parameters(engine.model, "without_input").total) * tokens_per_s
+    dense = rig.chips.peak_flop_per_s[np.arange(len(plans)), plans.precision_code]
+    widths = np.array([WEIGHT_BITS[name] / 8.0 for name in PRECISIONS])
+    weights = np.asarray(weight_bytes(rig.model, plans).total)
+    return {
+        "floor_devices": flop / dense,
+        "weight_bytes_per_value": widths[plans.precision_code],
+        "replica_weight_bytes": weights * plans.devices / plans.attention_data_parallel,
+    }
+
+
+@dataclass(frozen=True)
+class Bought:
+    """What the rows buy: the hardware bill, what one of each draws, and the counts as metrics."""
+
+    bill: HardwareBill
+    watts: Watts
+    metrics: dict[str, Floats]
+
+
+def _bought(engine: ServeEngine, rig: Rig, fleet: Fleet, accelerator: str) -> Bought:
+    """Whole units, hosts and fabric; a replica never straddles the edge of a domain unevenly."""
+    plans, shelf = rig.plans, engine.shelf(accelerator)
+    domain = plans.supernode_devices
+    packed = domain // np.minimum(plans.devices, domain) * np.minimum(plans.devices, domain)
+    used = np.where(plans.devices <= domain, packed, rig.placement.used_per_domain)
+    devices = np.rint(fleet.replicas * plans.devices).astype(np.int64)
+    rows = Rows(
+        accelerator=np.zeros(len(plans), dtype=np.int64),
+        devices=devices,
+        supernode_devices=domain,
+        used_per_domain=used,
+        oversubscription=plans.oversubscription,
+    )
+    bill = bill_of(shelf, rows)
+    metrics = {
+        "devices": devices * 1.0,
+        "stranded_devices": bill.stranded_devices,
+        "nodes": bill.hosts,
+        "supernodes": np.ceil(bill.hosts * shelf.devices_per_host[0] / domain),
+        "purchase_units": bill.purchase_units + bill.spare_units,
+        "fabric_tiers": bill.tiers,
+        "used_per_domain": used * 1.0,
+    }
+    rest_w = np.full(len(plans), float(shelf.rest_w[0]))
+    return Bought(bill, rest_watts(shelf, rows, rest_w), metrics)
+
+
+def resident_ledger(rig: Rig, lane: Lane, at: Pace) -> Ledger:
+    """Bytes on the heaviest device in the busiest window, nearly all crowds included."""
+    held = at.decoding_sequences + CROWD_Z * np.sqrt(at.decoding_sequences) + at.arrivals
+    lanes = rig.plans.pipeline_parallel
+    each = resident_sequence_bytes(rig.model, rig.plans, lane.mix.context_tokens)
+    terms = dict(weight_bytes(rig.model, rig.plans).terms)
+    terms["reserve"] = reserve_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
+    terms["kv_cache"] = each * held * lanes
+    return Ledger("resident_bytes", "B", terms)
+
+
+def tpot_ledger(lane: Lane, at: Pace) -> Ledger:
+    """What the mean time between tokens is made of."""
+    curves, host = lane.curves, lane.engine
+    layers_s = curves.floor_of(curves.layers_s, at.decoding_sequences)
+    head_s = curves.floor_of(curves.head_s, at.decoding_sequences)
+    decode_s = curves.floor_of(curves.decode_s, at.decoding_sequences) * np.minimum(
+        at.decoding_sequences, 1.0
+    )
+    host_s = np.asarray(host.host_s(lane.stages, at.decoding_sequences))
+    known = layers_s + head_s + decode_s + host_s
+    terms = {
+        "layers": layers_s,
+        "attention": decode_s,
+        "head": head_s,
+        "host": host_s,
+        "power_cap": at.plain_s - known,
+        "prompts_of_others": at.step_s - at.plain_s,
+    }
+    return Ledger("tpot_s", "s", terms)
+
+
+def _limits(
+    engine: ServeEngine,
+    rig: Rig,
+    fleet: Fleet,
+    metrics: Mapping[str, Floats],
+    accelerator: str,
+) -> dict[str, Limit]:
+    """Memory, saturation, kernels, latencies with their floors, and the study's own limits."""
+    plans, ones = rig.plans, np.ones(len(rig.plans))
+    load = engine.load
+    room = free_bytes(rig.model, rig.engine, plans, rig.chips.memory_bytes)
+    longest = resident_sequence_bytes(rig.model, plans, float(load.longest_tokens))
+    weights = np.asarray(weight_bytes(rig.model, plans).total)
+    most_tokens = rig.model.max_tokens or load.longest_tokens  # 0: the file does not say
+    found = {
+        "memory": Limit(weights + longest, weights + room, "B"),
+        "saturation": Limit(
+            ones * load.peak.requests_per_s,
+            fleet.replicas * fleet.found.saturated_per_s,
+            "requests/s",
+        ),
+        "context": Limit(ones * load.longest_tokens, ones * most_tokens, "tokens"),
+        "survive_failures": Limit(_with_lost(load.peak, fleet), fleet.replicas, "replicas"),
+        "arithmetic": Limit(metrics["floor_devices"], metrics["devices"], "devices"),
+        "fabric_tiers": Limit(metrics["fabric_tiers"], TIERS_MOST * ones, "layers"),
+        "kernels": Limit(
+            engine.unsupported(accelerator)[plans.precision_code], 0.0 * ones, "kernels"
+        ),
+    }
+    for name, bound in engine.study.limits.items():
+        if find_metric(name).stage == "physics" and name in metrics:
+            need = bound * ones
+            found[name] = Limit(metrics[name], need, find_metric(name).unit, is_at_least(name))
+    return found
+
+
+def _with_lost(peak: Load, fleet: Fleet) -> Floats:
+    """Replicas that keep the bounds in the busiest window, and those that may be out of work.
+
+    What no number of replicas keeps is for the limits on latencies to tell.
+    """
+    within_per_s = fleet.found.within_per_s
+    working = np.ceil(peak.requests_per_s / np.maximum(within_per_s, 1e-12))
+    is_asked = (np.asarray(fleet.lost) > 0) & (within_per_s > 0)
+    return np.where(is_asked, working + fleet.lost, 0.0)
+
+
+def _prompt_limit(engine: ServeEngine, columns: Mapping[str, Any]) -> Limit:
+    """The longest request where a policy takes prompts whole: one step has to hold it.
+
+    All but the last token of its answer too: a request put back computes again what it wrote.
+    """
+    names = np.array([str(name) for name in engine.space.levels["batching"]])
+    is_whole = names[np.asarray(columns["batching"])] == WHOLE_PROMPTS
+    longest = np.where(is_whole, engine.load.longest_tokens - 1.0, 0.0)
+    return Limit(longest, np.asarray(columns["token_budget"], float), "tokens")
+
+
+def _latency_limits(
+    engine: ServeEngine, fleet: Fleet, spreads: Mapping[str, Spread]
+) -> dict[str, Limit]:
+    """Bounds of the study: on an empty replica, which no fleet beats, and on the fleet."""
+    found = {}
+    for bound in engine.load.bounds:
+        name = f"{bound.latency}_{bound.statistic}"
+        floor = fleet.found.floors[bound.latency, bound.statistic]
+        need = np.full(len(floor), bound.most_s)
+        found[f"{name} of an empty replica"] = Limit(floor, need, "s")
+        found[name] = Limit(spreads[bound.latency].at(bound.statistic), need, "s")
+    return found

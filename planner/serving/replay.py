@@ -1,0 +1,277 @@
+"""Serving plans replayed request by request on their busiest window, beside the closed form.
+
+Percentiles come from several seeds, each with a stream of its own where the study draws or
+superposes one, and their intervals from resampling blocks of time: requests that are served
+together wait together. A recorded stream is one draw, however many seeds are asked for. What
+comes before the window runs too and is not counted; what comes after it does not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from planner.serving.engine import ServeEngine
+from planner.serving.evaluate import Fleet as ClosedFleet
+from planner.serving.evaluate import fleet_of, lane_of, most_sequences, shared
+from planner.serving.load import ServeLoad, load_of_seed
+from planner.serving.plans import serving_plans, serving_rig
+from planner.study.slo import Bound
+from simkernel.columns import Codes, Floats
+from simkernel.peak import peak_stream
+from simkernel.replay.fleet import Fleet
+from simkernel.replay.opening import Run
+from simkernel.replay.requests import Requests
+from simkernel.replay.results import ReplayResult
+from simkernel.replay.serve import replay
+from simkernel.replay.tables import StepTables
+from simkernel.serve_open import Lane
+from simkernel.serving_passes import Rig
+from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
+from simkernel.workload import percentile_frac
+
+SEEDS = 5
+BLOCK_S = 5.0  # our choice: several mean answers long, a dozen blocks in a minute
+BLOCKS_APART = 1_000_000
+"""Between the numbers of blocks of two streams: more than one stream has."""
+
+DRAWS = 200
+"""Resamples of an interval: its ends are known to a few per cent of its width."""
+
+LOW_FRAC, HIGH_FRAC = 0.05, 0.95
+COMPARED = ("mean", "p50", "p95", "p99")
+LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One plan made ready to replay.
+
+    Parameters
+    ----------
+    columns : its row of the space; (1,) each
+    rig, lane, closed : as in the closed form, one candidate
+    tables : step times of one lane
+    fleet : its lanes as the replay's replicas
+    lanes : of one replica
+    """
+
+    engine: ServeEngine
+    columns: Mapping[str, Any]
+    rig: Rig
+    lane: Lane
+    closed: ClosedFleet
+    tables: StepTables
+    fleet: Fleet
+    lanes: int
+
+    def with_replicas(self, replicas: int) -> Plan:
+        """The plan with another number of replicas."""
+        return replace(self, fleet=replace(self.fleet, replicas=replicas * self.lanes))
+
+    @property
+    def replicas(self) -> int:
+        """Whole replicas of the fleet."""
+        return self.fleet.replicas // self.lanes
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What replays of a plan found.
+
+    Parameters
+    ----------
+    replicas : of the fleet
+    metrics : name to value over all seeds
+    low, high : 90% interval of every latency, by name
+    requests, refused, preemptions : of the windows, all seeds
+    is_overload : the queue grew in a window: percentiles are of its length
+    """
+
+    replicas: int
+    metrics: dict[str, float]
+    low: dict[str, float]
+    high: dict[str, float]
+    requests: int
+    refused: int
+    preemptions: int
+    is_overload: bool
+
+    def broken(self, bounds: Sequence[Bound]) -> list[dict[str, Any]]:
+        """Bounds that the upper end of an interval passes, as violations."""
+        lines = [
+            {
+                "limit": f"{b.latency}_{b.statistic}",
+                "have": self.high[f"{b.latency}_{b.statistic}"],
+                "need": b.most_s,
+                "unit": "s",
+            }
+            for b in bounds
+            if self.high[f"{b.latency}_{b.statistic}"] > b.most_s
+        ]
+        if self.refused:
+            lines.append(
+                {"limit": "refused", "have": float(self.refused), "need": 0.0, "unit": "requests"}
+            )
+        if self.is_overload:
+            lines.append({"limit": "overload", "have": 1.0, "need": 0.0, "unit": "growing queues"})
+        return lines
+
+
+def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -> Plan:
+    """A plan of a space, ready to replay with the replicas of the closed form.
+
+    Parameters
+    ----------
+    columns : one row, as `planner.space.blocks.columns` gives it
+    """
+    plans = serving_plans(engine, columns)
+    rig = serving_rig(engine, columns, plans, accelerator)
+    cap_frac = np.asarray(columns["power_cap_frac"], float)
+    lane = lane_of(engine, rig, cap_frac)
+    count = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
+    lane = shared(engine, columns, lane, count)
+    closed = fleet_of(engine, columns, plans, lane)
+    lanes = int(closed.lanes[0])
+    most = int(most_sequences(plans)[0])
+    longest = engine.load.longest_tokens
+    slower = float(np.max(lane.slower_frac))
+    budget = int(plans.budget_tokens[0])
+    tables = step_tables(rig, most, budget, longest, slower, float(cap_frac[0]))
+    levels = engine.space.levels
+    fleet = Fleet(
+        replicas=int(round(float(closed.replicas[0]))) * lanes,
+        batching=str(levels["batching"][int(columns["batching"][0])]),
+        routing=str(levels["routing"][int(columns["routing"][0])]),
+        max_batch=most,
+        token_budget=budget,
+        block_tokens=BLOCK_TOKENS,
+        pool_blocks=pool_blocks(rig, engine.load.peak.mix.context_tokens),
+        max_context_tokens=longest,
+    )
+    return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
+
+
+def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, Floats]:
+    """One stream through the fleet.
+
+    Returns
+    -------
+    the result, and (n,) which requests are of the window
+    """
+    stream, is_counted = peak_stream(load.demand.requests, load.window)
+    requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
+    longest = max(plan.fleet.max_context_tokens, load.longest_tokens)  # of this seed's stream
+    fleet = replace(plan.fleet, max_context_tokens=longest)
+    return replay(requests, fleet, plan.tables, Run(seed=seed)), is_counted
+
+
+def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
+    """A plan replayed on the busiest window of as many streams as there are seeds."""
+    study, host = plan.engine.study, plan.rig.engine
+    found: dict[str, list[Floats]] = {name: [] for name in LATENCIES}
+    blocks: list[Codes] = []
+    totals = {"refused": 0, "preemptions": 0, "busy_s": 0.0, "step_j": 0.0, "seconds": 0.0}
+    is_overload, first, draws = False, load_of_seed(study, study.seed), 0
+    for i in range(seeds):
+        load = load_of_seed(study, study.seed + i)
+        is_new = i == 0 or not np.array_equal(_arrivals(load), _arrivals(first))
+        if not is_new and plan.fleet.routing != "random":
+            break
+        draws += is_new
+        result, is_counted = replay_once(plan, load, study.seed + i)
+        kept = is_counted & result.is_served
+        request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
+        rows = {
+            "ttft_s": result.ttft_s + request_s,
+            "tpot_s": result.tpot_s,
+            "e2e_s": result.e2e_s + request_s,
+        }
+        for name, values in rows.items():
+            found[name].append(values[kept])
+        when = (result.arrival_s[kept] // BLOCK_S).astype(np.int64)
+        blocks.append(when + draws * BLOCKS_APART)
+        totals["refused"] += int((is_counted & ~result.is_served).sum())
+        totals["preemptions"] += int(result.preemptions[is_counted].sum())
+        totals["busy_s"] += float(result.totals.busy_s.sum())
+        totals["step_j"] += float((result.totals.step_j + result.totals.idle_j).sum())
+        totals["seconds"] += float(result.totals.end_s.max()) * plan.fleet.replicas
+        is_overload |= result.backlog().is_overload
+    latencies = {name: np.concatenate(parts) for name, parts in found.items()}
+    wanted = {(n, s) for n in LATENCIES for s in COMPARED}
+    wanted |= {(b.latency, b.statistic) for b in plan.engine.load.bounds}
+    metrics, low, high = _statistics(latencies, np.concatenate(blocks), sorted(wanted))
+    metrics["device_w"] = totals["step_j"] / totals["seconds"] / float(plan.rig.plans.devices[0])
+    return Replayed(
+        replicas=plan.replicas,
+        metrics=metrics,
+        low=low,
+        high=high,
+        requests=len(latencies["ttft_s"]),
+        refused=int(totals["refused"]),
+        preemptions=int(totals["preemptions"]),
+        is_overload=is_overload,
+    )
+
+
+def _arrivals(load: ServeLoad) -> Floats:
+    return load.demand.requests.arrival_s
+
+
+def gap(closed: Mapping[str, float], found: Replayed) -> dict[str, float]:
+    """Closed form over replay, less one, of every latency both have."""
+    return {
+        name: closed[name] / value - 1.0
+        for name, value in found.metrics.items()
+        if name in closed and value > 0
+    }
+
+
+def _statistics(
+    latencies: Mapping[str, Floats], blocks: Codes, wanted: Sequence[tuple[str, str]]
+) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Values of statistics and their intervals by the block bootstrap.
+
+    References
+    ----------
+    Kuensch, Ann. Statist. 17 (1989) 1217: blocks keep what is correlated together.
+    """
+    codes = np.unique(blocks, return_inverse=True)[1]
+    count = int(codes.max(initial=-1)) + 1
+    rng = np.random.default_rng(0)  # of the resampling alone: the same figures for the same replay
+    weights = (
+        rng.multinomial(count, np.full(count, 1.0 / count), DRAWS) if count else np.zeros((0, 0))
+    )
+    values, low, high = {}, {}, {}
+    for name in LATENCIES:
+        own = [statistic for latency, statistic in wanted if latency == name]
+        is_known = np.isfinite(latencies[name])
+        order = np.argsort(latencies[name][is_known], kind="stable")
+        sorted_s = latencies[name][is_known][order]
+        sorted_codes = codes[is_known][order]
+        plain = _of_weights(sorted_s, np.ones(len(sorted_s)), own)
+        drawn = [_of_weights(sorted_s, row[sorted_codes].astype(float), own) for row in weights]
+        for i, statistic in enumerate(own):
+            key, spread = f"{name}_{statistic}", [one[i] for one in drawn]
+            values[key] = plain[i]
+            ends = np.quantile(spread, (LOW_FRAC, HIGH_FRAC)) if spread else (np.nan, np.nan)
+            low[key], high[key] = map(float, ends)
+    return values, low, high
+
+
+def _of_weights(sorted_s: Floats, weights: Floats, statistics: Sequence[str]) -> list[float]:
+    """Weighted mean and percentiles of sorted values; NaN where there are none."""
+    if not len(sorted_s):
+        return [np.nan] * len(statistics)
+    below = np.cumsum(weights)
+    found = []
+    for statistic in statistics:
+        if statistic == "mean":
+            found.append(float(np.dot(sorted_s, weights) / below[-1]))
+        else:
+            at = int(np.searchsorted(below, percentile_frac(statistic) * below[-1]))
+            found.append(float(sorted_s[min(at, len(sorted_s) - 1)]))
+    return found

@@ -1,0 +1,1 @@
+"""Which candidates can exist: axes multiplied, rules that need no physics, names of plans."""

@@ -1,0 +1,492 @@
+"""From a study file to a Study: every fault at once, each with its line; nothing left unsaid.
+
+What is returned is fully resolved: every axis has its levels, every key its value. A name is only
+checked against the catalogue when the catalogue's names are handed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path as File
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
+from planner.metrics import metric_names
+from planner.study.faults import Faults, Place, nearest, parse_toml
+from planner.study.levels import BadLevel, levels_of, what_to_do
+from planner.study.lines import Path, line_of, lines_of
+from planner.study.numbers import numbers, pins, scenarios
+from planner.study.parts import (
+    DEFAULT_OBJECTIVES,
+    Costing,
+    Header,
+    Objectives,
+    Search,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+from planner.study.traffic import check_serving, traces_named, with_files
+from simkernel.errors import BadFile
+
+SECTIONS = (
+    *(
+        "study",
+        "workload",
+        "axes",
+        "costing",
+        "limits",
+        "objectives",
+        "pin",
+        "scenarios",
+        "search",
+    ),
+)
+
+ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
+"""Algorithms of each driver; its own is the first."""
+
+
+def _as_given(name: str) -> str:
+    return name
+
+
+@dataclass(frozen=True)
+class Names:
+    """How names are looked up: each function gives the catalogue's own spelling.
+
+    Each raises UnknownName, with the nearest names, for a name the catalogue does not have. The
+    defaults take any name as it is.
+    """
+
+    accelerator: Callable[[str], str] = _as_given
+    site: Callable[[str], str] = _as_given
+    model: Callable[[str], str] = _as_given
+    trace: Callable[[str], str] = _as_given
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is wanted and what may be varied.
+
+    Parameters
+    ----------
+    name, kind, seed : as in [study]
+    tables : folder of the user's own fact tables from the root, "" for none
+    workloads : by name; empty for kind "hardware"
+    axes : levels of every axis of the kind, in the order of `planner.axes`; one of devices,
+        nodes, supernodes; words such as "offered" and "derived" stand for themselves
+    costing, objectives : their tables, resolved
+    limits : metric to worst value allowed: an upper bound, or a lower bound for what is better
+        when larger (`planner.metrics.is_at_least`)
+    pin : derived quantity to the value it is set to; "unit_w.GB200" for a figure of one chip
+    scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
+        choose; every combination is costed apart and has a front of its own
+    search : how candidates are found
+    text : the study as written
+    folder : where relative paths of the study start
+    """
+
+    name: str
+    kind: str
+    seed: int
+    tables: str
+    workloads: Mapping[str, Workload]
+    axes: Mapping[str, tuple[Level, ...]]
+    costing: Costing
+    limits: Mapping[str, float]
+    objectives: Objectives
+    pin: Mapping[str, float]
+    scenarios: Mapping[str, tuple[float, ...]]
+    search: Search
+    text: str
+    folder: File
+
+    @property
+    def training(self) -> TrainWorkload:
+        """The one workload of a training study."""
+        (work,) = (w for w in self.workloads.values() if isinstance(w, TrainWorkload))
+        return work
+
+    @property
+    def serving(self) -> ServeWorkload:
+        """The one workload of a serving study."""
+        (work,) = (w for w in self.workloads.values() if isinstance(w, ServeWorkload))
+        return work
+
+
+def read_study(path: str | File, names: Names | None = None) -> Study:
+    """The study in a file.
+
+    Parameters
+    ----------
+    path : a TOML file
+    names : the catalogue's names; without them any name is taken
+
+    Raises
+    ------
+    BadFile : the file cannot be read
+    BadStudy : everything that is wrong with it, each with its line
+    """
+    file = File(path)
+    return study_from_text(_text_of(file), str(path), file.absolute().parent, names)
+
+
+def study_from_text(text: str, label: str, folder: File, names: Names | None = None) -> Study:
+    """The study in a text; `label` stands before the line in faults.
+
+    Raises
+    ------
+    BadStudy : everything that is wrong with it, each with its line
+    """
+    document, readable, torn = parse_toml(text)
+    lines = lines_of(readable)
+    faults = Faults(lambda path: f"{label}:{line_of(lines, path)}", is_torn=bool(torn))
+    for line, problem in torn:
+        faults.found.append(f"{label}:{line}: {problem}; wanted TOML; mend the line")
+    return _checked(document, faults, text, folder, names or Names())
+
+
+def study_from_document(
+    document: Mapping[str, Any], place: Place, text: str, folder: File, names: Names | None = None
+) -> Study:
+    """The study in a parsed document; `place` says where a path stands.
+
+    Raises
+    ------
+    BadStudy : everything that is wrong with it
+    """
+    return _checked(document, Faults(place), text, folder, names or Names())
+
+
+def tables_named_in(path: str | File) -> File | None:
+    """The folder of own tables that a study file names, before anything else of it is checked."""
+    try:
+        document, _, _ = parse_toml(File(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None  # `read_study` says why
+    header = document.get("study", {})
+    tables = header.get("tables", "") if isinstance(header, Mapping) else ""
+    if not isinstance(tables, str) or not tables:
+        return None
+    return File(_from(File(path).absolute().parent, tables))
+
+
+def study_document(study: Study) -> dict[str, Any]:
+    """The study fully resolved, as plain data that reads back as the same study."""
+    return {
+        "study": {n: getattr(study, n) for n in ("name", "kind", "seed", "tables")},
+        "workload": {name: asdict(work) for name, work in study.workloads.items()},
+        "axes": {name: list(levels) for name, levels in study.axes.items()},
+        "costing": {**asdict(study.costing), "site": list(study.costing.site)},
+        "limits": dict(study.limits),
+        "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
+        "pin": dict(study.pin),
+        **_scenarios_document(study),
+        **({} if study.search == Search() else {"search": _given(asdict(study.search))}),
+    }
+
+
+def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def _scenarios_document(study: Study) -> dict[str, Any]:
+    """[scenarios] as tables; nothing where there are none."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for key, values in study.scenarios.items():
+        section, _, name = key.partition(".")
+        found.setdefault(section, {})[name] = list(values)
+    return {"scenarios": found} if found else {}
+
+
+def study_to_json(study: Study) -> str:
+    """One JSON document: the resolved study, its hash and the text it was written in."""
+    document = {**study_document(study), "sha256": study_sha256(study), "text": study.text}
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+
+def study_from_json(text: str) -> Study:
+    """The study that `study_to_json` wrote.
+
+    Raises
+    ------
+    BadStudy : the document is not such a study
+    """
+    document = json.loads(text)
+    body = {key: _without_null(value) for key, value in document.items() if key in SECTIONS}
+    return study_from_document(body, lambda path: "json", document.get("text", ""), File("/"))
+
+
+def study_sha256(study: Study) -> str:
+    """Hash of what the study means: comments and spelling do not change it."""
+    canonical = json.dumps(study_document(study), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _from(folder: File, path: str) -> str:
+    """A path of the study from the root; never from the working folder."""
+    return str((folder / File(path).expanduser()).resolve()) if path else ""
+
+
+def _text_of(file: File) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")  # some editors write a mark first
+    except OSError as error:
+        raise BadFile(f"{file} cannot be read: {error.strerror}; give a study file") from error
+    except UnicodeDecodeError as error:
+        raise BadFile(
+            f"{file} is not UTF-8 text (byte {error.start}); wanted a TOML file; save it as UTF-8"
+        ) from error
+
+
+def _checked(
+    document: Mapping[str, Any], faults: Faults, text: str, folder: File, names: Names
+) -> Study:
+    for key in document:
+        if key not in SECTIONS:
+            faults.unknown_key((key,), SECTIONS, "table")
+    tables = {key: _table(document, key, faults) for key in SECTIONS}
+    header = _part(Header, tables["study"], ("study",), faults)
+    kind = header.kind if header else _kind_or_train(tables["study"])
+    study = Study(
+        name=header.name if header else "",
+        kind=kind,
+        seed=header.seed if header else 0,
+        tables=_from(folder, header.tables) if header else "",
+        workloads=_workloads(tables["workload"], kind, faults, folder, names),
+        axes=_axes(tables["axes"], kind, faults, names),
+        costing=_costing(tables["costing"], faults, names),
+        limits=numbers(tables["limits"], "limits", metric_names(kind), faults),
+        objectives=_objectives(tables["objectives"], kind, faults),
+        pin=pins(tables["pin"], kind, faults, names.accelerator),
+        scenarios=scenarios(tables, kind, faults),
+        search=_search(tables["search"], faults),
+        text=text,
+        folder=folder,
+    )
+    faults.raise_if_any()
+    return study
+
+
+def _table(document: Mapping[str, Any], key: str, faults: Faults) -> dict[str, Any]:
+    given = document.get(key, {})
+    if isinstance(given, Mapping):
+        return dict(given)
+    faults.add((key,), given, "is a value", f"wanted a table; write [{key}]")
+    return {}
+
+
+def _kind_or_train(table: Mapping[str, Any]) -> str:
+    """A kind to go on with, so that the other tables are checked too."""
+    kind = table.get("kind")
+    return str(kind) if kind in DEFAULT_OBJECTIVES else "train"
+
+
+def _part(shape: type[Any], table: Mapping[str, Any], path: Path, faults: Faults) -> Any:
+    """One table as its dataclass, or None with its faults noted."""
+    try:
+        return TypeAdapter(shape).validate_python(dict(table))
+    except ValidationError as error:
+        faults.take_pydantic(error, path, table, shape.__pydantic_fields__)
+        return None
+
+
+def _workloads(
+    tables: Mapping[str, Any], kind: str, faults: Faults, folder: File, names: Names
+) -> Mapping[str, Workload]:
+    _count_workloads(tables, kind, faults)
+    found: dict[str, Workload] = {}
+    for name, table in tables.items():
+        path = ("workload", name)
+        if not isinstance(table, Mapping):
+            faults.add(path, table, "is a value", f"wanted a table; write [workload.{name}]")
+            continue
+        shape = _workload_shape(table, kind, path, faults)
+        if shape is ServeWorkload:
+            table = _with_traces(table, path, faults, folder, names)
+        work = _part(shape, _with_model(table, path, faults, folder, names), path, faults)
+        if work is not None:
+            found[name] = work
+    return MappingProxyType(found)
+
+
+def _count_workloads(tables: Mapping[str, Any], kind: str, faults: Faults) -> None:
+    if kind == "hardware" and tables:
+        faults.say(("workload",), "a hardware study has no workload", "remove [workload.…]")
+    if kind in ("train", "serve") and len(tables) > 1:
+        faults.say(
+            ("workload",),
+            f"a {kind} study has {len(tables)} workloads",
+            'wanted one; split the study, or use kind = "mixed"',
+        )
+    if kind != "hardware" and not tables:
+        faults.missing(("workload",), 'a table such as [workload.main] with model = "…"')
+
+
+def _workload_shape(
+    table: Mapping[str, Any], kind: str, path: Path, faults: Faults
+) -> type[TrainWorkload] | type[ServeWorkload]:
+    given = table.get("kind", kind)
+    if kind in ("train", "serve") and given in ("train", "serve") and given != kind:
+        faults.add((*path, "kind"), given, f"the study's kind is {kind!r}", f"write {kind!r}")
+    return ServeWorkload if given == "serve" else TrainWorkload
+
+
+def _with_model(
+    table: Mapping[str, Any], path: Path, faults: Faults, folder: File, names: Names
+) -> dict[str, Any]:
+    """The table with its model in the catalogue's spelling, or as a path from the root."""
+    model = table.get("model")
+    if not isinstance(model, str) or not model:
+        return dict(table)
+    if model.endswith(".json") or model.startswith(("./", "../", "/", "~")):
+        model = str((folder / File(model).expanduser()).resolve())
+    return {**table, "model": faults.looked_up(names.model, model, (*path, "model"))}
+
+
+def _with_traces(
+    table: Mapping[str, Any], path: Path, faults: Faults, folder: File, names: Names
+) -> dict[str, Any]:
+    """The table with its trace files from the root; faults of traffic and latencies noted."""
+    for inner, name in traces_named(table):
+        faults.looked_up(names.trace, name, (*path, *inner))
+    check_serving(table, path, faults)
+    return with_files(table, folder)
+
+
+def _axes(
+    table: Mapping[str, Any], kind: str, faults: Faults, names: Names
+) -> Mapping[str, tuple[Level, ...]]:
+    known = {axis.name: axis for axis in axes_of(kind)}
+    given = _flat_pools(table, kind)
+    for name in given:
+        if name.rpartition(".")[2] not in known:
+            faults.unknown_key(("axes", *name.split(".")), known, f"axis of a {kind} study")
+    if kind == "serve" and not any(name in given for name in COUNTS):
+        given["devices"] = DERIVED
+    count = _count_axis(given, faults)
+    chosen: dict[str, tuple[Level, ...]] = {}
+    for name, axis in known.items():
+        if name in given:
+            chosen[name] = _levels(axis, given[name], ("axes", name), faults, names)
+        elif name not in COUNTS:
+            chosen[name] = _default(axis, faults)
+    for name in (key for key in given if "." in key and key.rpartition(".")[2] in known):
+        axis = known[name.rpartition(".")[2]]
+        chosen[name] = _levels(axis, given[name], ("axes", *name.split(".")), faults, names)
+    return MappingProxyType({k: v for k, v in chosen.items() if k not in COUNTS or k == count})
+
+
+def _flat_pools(table: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Tables [axes.prefill] and [axes.decode] as keys prefill.X and decode.X."""
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        if name in ("prefill", "decode") and kind in AXES["batching"].kinds:
+            inner = value if isinstance(value, Mapping) else {}
+            flat.update({f"{name}.{key}": item for key, item in inner.items()})
+        else:
+            flat[name] = value
+    return flat
+
+
+def _count_axis(given: Mapping[str, Any], faults: Faults) -> str:
+    """Which of devices, nodes, supernodes the study gives."""
+    counts = [name for name in COUNTS if name in given]
+    if len(counts) > 1:
+        faults.say(
+            ("axes", counts[1]),
+            f"axes.{' and axes.'.join(counts)} both say how many chips",
+            "wanted one of them; remove the others",
+        )
+    if not counts:
+        faults.missing(("axes", "devices"), "how many chips, e.g. devices = [512, 1024]")
+    return counts[0] if counts else "devices"
+
+
+def _default(axis: Axis, faults: Faults) -> tuple[Level, ...]:
+    if not axis.default:
+        faults.missing(("axes", axis.name), f"{axis.doc}; {what_to_do(axis)}")
+    return axis.default
+
+
+def _levels(
+    axis: Axis, given: object, path: Path, faults: Faults, names: Names
+) -> tuple[Level, ...]:
+    try:
+        levels = levels_of(axis, given)
+    except BadLevel as error:
+        faults.add(path, given, str(error), what_to_do(axis))
+        return axis.default
+    if axis.name != "accelerator" or levels == (ALL,):
+        return levels
+    found = tuple(faults.looked_up(names.accelerator, str(x), path) for x in levels)
+    if len(set(found)) < len(found):
+        faults.add(path, given, "two names mean one chip", "wanted each chip once; remove one")
+    return found
+
+
+def _search(table: Mapping[str, Any], faults: Faults) -> Search:
+    found: Search = _part(Search, table, ("search",), faults) or Search()
+    wanted = ALGORITHMS_OF.get(found.driver)
+    if found.algorithm and wanted is not None and found.algorithm not in wanted:
+        path: Path = ("search", "algorithm")
+        problem = f"{found.driver} does not have it"
+        faults.add(path, found.algorithm, problem, f"wanted {' or '.join(wanted)}" if wanted
+                   else "leave it out")  # fmt: skip
+    return found
+
+
+def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:
+    listed = dict(table)
+    if isinstance(listed.get("site"), str):
+        listed["site"] = [listed["site"]]
+    sites = listed.get("site")
+    if isinstance(sites, list | tuple) and all(isinstance(site, str) for site in sites):
+        path: Path = ("costing", "site")
+        listed["site"] = [faults.looked_up(names.site, site, path) for site in sites]
+        if len(set(listed["site"])) < len(sites) or not sites:
+            faults.add(path, sites, "is empty or repeats", 'wanted each site once, e.g. ["se"]')
+    for key in ("price_usd", "all_in_usd_per_device", "all_in_usd_per_unit"):
+        prices = listed.get(key)
+        if isinstance(prices, Mapping):
+            listed[key] = {
+                faults.looked_up(names.accelerator, chip, ("costing", key, chip)): price
+                for chip, price in prices.items()
+            }
+    return _part(Costing, listed, ("costing",), faults) or Costing()
+
+
+def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectives:
+    if not table:
+        return DEFAULT_OBJECTIVES[kind]
+    found: Objectives | None = _part(Objectives, table, ("objectives",), faults)
+    if found is None:
+        return DEFAULT_OBJECTIVES[kind]
+    wanted = (*found.minimise, *found.maximise)
+    known = metric_names(kind)
+    for key, names in (("minimise", found.minimise), ("maximise", found.maximise)):
+        for index, name in enumerate(names):
+            if name not in known:
+                path = ("objectives", key, index, name)
+                faults.say(
+                    path[:3], f"{name!r} is no metric of a {kind} study", nearest(name, known)
+                )
+    if len(set(wanted)) < len(wanted) or not wanted:
+        faults.say(
+            ("objectives",), "[objectives] is empty or names a metric twice", "name each once"
+        )
+    return found
+
+
+def _without_null(value: Any) -> Any:
+    """Plain data without the keys whose value is null: TOML has none."""
+    if isinstance(value, dict):
+        return {key: _without_null(item) for key, item in value.items() if item is not None}
+    return value

@@ -1,0 +1,1 @@
+"""Training studies: from columns of decisions to columns of metrics."""

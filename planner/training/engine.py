@@ -1,0 +1,244 @@
+"""A study made ready to evaluate: model, job, chips and space, looked up once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from costdata import catalog as catalogue
+from costdata.catalog import Catalog
+from costdata.configs import model_names, read_model
+from costdata.profiles import SHIPPED, UNFUSED
+from costdata.traces import trace_name
+from planner.axes import ALL, CATALOGUE
+from planner.bands import is_computed
+from planner.costing.null_objectives import refuse_compared
+from planner.runs.prepared import Prepared
+from planner.space.blocks import make_space
+from planner.space.rule import ChipSizes
+from planner.space.rules import model_counts
+from planner.study.parts import PowerLaw, TrainWorkload
+from planner.study.read import Names, Study
+from simkernel.columns import Floats
+from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
+from simkernel.hardware import PRECISIONS, Chips
+from simkernel.memory import Reserve
+from simkernel.models import training_flop_per_token
+from simkernel.workload import TrainingJob
+
+
+@dataclass(frozen=True)
+class Engine(Prepared):
+    """What every candidate of a training study shares; `job` as read."""
+
+    job: TrainingJob
+
+    @cached_property
+    def flop_per_token(self) -> float:
+        """Useful work of one trained token: without the input embedding, causal attention half.
+
+        A pin of the study takes its place.
+        """
+        pinned = self.study.pin.get("model_flop_per_token")
+        tokens = float(self.job.tokens_per_sequence)
+        return float(pinned or training_flop_per_token(self.model, tokens).total)
+
+    def job_on(self, name: str) -> TrainingJob:
+        """The run on one chip: with the software stack of the study's profile."""
+        return self._jobs[name]
+
+    def reserve(self, name: str) -> Reserve:
+        """Memory of one chip that no tensor of a plan owns."""
+        return self._reserves[name]
+
+    def measured(self, name: str) -> Floats:
+        """1 where the chip's GEMM curve is measured at a precision, 0 where it is transferred."""
+        rows = self.catalog.tables["efficiency_gemm"]
+        found = [rows.get((name, precision)) for precision in PRECISIONS]
+        return np.array([1.0 * (r is not None and r.text("basis") == "measured") for r in found])
+
+    @cached_property
+    def profile(self) -> str:
+        """The kind of software stack, as the study names it.
+
+        Unfused attention without a profile is that of the stack which had it.
+        """
+        named = str(self.study.axes["profile"][0])
+        is_unfused = self.study.training.attention == "unfused"
+        return UNFUSED if is_unfused and named == SHIPPED else named
+
+    @cached_property
+    def _jobs(self) -> dict[str, TrainingJob]:
+        is_fused = self.study.training.attention == "flash"
+        stacks = {name: self.catalog.stack(self.profile, name) for name in self.space.chips}
+        return {
+            name: replace(
+                self.job,
+                stack=replace(stack, is_attention_fused=is_fused and stack.is_attention_fused),
+                keeping=self.catalog.keeping(self.profile, name),
+            )
+            for name, stack in stacks.items()
+        }
+
+    @cached_property
+    def _reserves(self) -> dict[str, Reserve]:
+        return {name: self.catalog.reserve(name) for name in self.space.chips}
+
+
+def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
+    """The engine of a training study.
+
+    Raises
+    ------
+    BadStudy : a kind of study this version cannot evaluate
+    BadStudy : a limit or an objective that this version does not compute
+    MissingFact : no chip of the study can be evaluated
+    """
+    if study.kind != "train":
+        raise BadStudy(
+            f"study.kind = {study.kind!r} is read and checked but not evaluated in this version; "
+            'wanted kind = "train"'
+        )
+    refuse_unknown_metrics(study)
+    _refuse_two_profiles(study)
+    catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
+    work = study.training
+    model = read_model(work.model)
+    named = study.axes["accelerator"]
+    names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
+    sizes, missing = sizes_of_chips(catalog, names)
+    if not sizes:
+        raise MissingFact(*(f"{name}: {why}" for name, why in missing.items()))
+    chosen = with_accelerators(study, tuple(sizes))
+    job = TrainingJob(
+        tokens=work.tokens,
+        tokens_per_sequence=work.tokens_per_sequence,
+        max_global_batch_tokens=work.max_global_batch_tokens,
+        has_draft_layers=work.mtp,
+        expert_imbalance=_imbalance(work, catalog),
+        expert_skew=_skew(work),
+    )
+    return Engine(
+        study=study,
+        catalog=catalog,
+        model=model,
+        job=job,
+        space=make_space(chosen, model_counts(model, work), sizes),
+        missing=MappingProxyType(missing),
+    )
+
+
+def _imbalance(work: TrainWorkload, catalog: Catalog) -> float:
+    """Load of the busiest expert rank over evenly random routing's."""
+    given = work.expert_imbalance
+    if given is None:
+        return catalog.planning("expert_imbalance")
+    return given if isinstance(given, float) else 1.0
+
+
+def _skew(work: TrainWorkload) -> float:
+    given = work.expert_imbalance
+    return given.power_law if isinstance(given, PowerLaw) else 0.0
+
+
+def catalogue_names(catalog: Catalog | None = None) -> Names:
+    """How a study's names are looked up: accelerators, sites and models."""
+    catalog = catalog or catalogue.load()
+    return Names(catalog.accelerator_name, catalog.site_name, _model_name, trace_name)
+
+
+def refuse_unknown_metrics(study: Study) -> None:
+    """Every limit and objective that this version does not compute, or no plan has, in one error.
+
+    Raises
+    ------
+    BadStudy : there is one
+    """
+    refuse_compared(study, is_computed, "in this version")
+
+
+def _refuse_two_profiles(study: Study) -> None:
+    """A study is about one kind of software stack."""
+    given = study.axes["profile"]
+    if len(given) > 1:
+        raise BadStudy(
+            f"axes.profile has {len(given)} values; wanted one; run the study once for each and "
+            "compare the runs with planner diff"
+        )
+
+
+def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
+    """What a reader of the front has to know that no figure shows."""
+    notes = {}
+    rates = ("scaleup_gbytes_per_s", "scaleout_gbytes_per_s", "scaleup_topology")
+    others = [name for name in rates if study.axes[name] != (CATALOGUE,)]
+    if others:
+        notes["not_priced"] = (
+            f"{', '.join(others)}: what if; price, watts and carbon of chips and network stay "
+            "those of the catalogue"
+        )
+    zero, stages = study.axes["zero_stage"], study.axes["pipeline_parallel"]
+    if max(int(z) for z in zero) >= 2 and max(int(p) for p in stages) > 1:
+        notes["zero_in_pipelines"] = (
+            "a pipeline keeps whole weights and gradients until its step ends: zero_stage 2 and 3 "
+            "hold and move what 1 does there"
+        )
+    return notes
+
+
+def sizes_of_chips(
+    catalog: Catalog, names: tuple[str, ...]
+) -> tuple[dict[str, ChipSizes], dict[str, str]]:
+    """Sizes of the chips that have all facts the physics needs, and what the others lack."""
+    sizes: dict[str, ChipSizes] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        facts = catalog.accelerator(name)
+        try:
+            lacking = _lacking(catalog.chips([name]))
+        except PlanError as error:
+            lacking = str(error)
+        if lacking or not facts.domain_options:
+            missing[name] = lacking or "no scale-up domain is known"
+            continue
+        peaks = catalog.chips([name]).peak_flop_per_s[0]
+        known = tuple(p for p, peak in zip(PRECISIONS, peaks, strict=True) if np.isfinite(peak))
+        chip = catalog.chips([name])
+        has_host = bool(np.isfinite(chip.host_link_bytes_per_s * chip.host_memory_bytes)[0])
+        sizes[name] = ChipSizes(facts.domain_options, facts.devices_per_host, known, has_host)
+    return sizes, missing
+
+
+def _lacking(chip: Chips) -> str:
+    """Names of the physical facts that a chip lacks, joined; "" if it has them all."""
+    needed = (
+        "memory_bytes",
+        "hbm_bytes_per_s",
+        "scaleup_bytes_per_s",
+        "scaleup_peer_bytes_per_s",
+        "scaleout_bytes_per_s",
+    )
+    found = [name for name in needed if not np.all(np.isfinite(getattr(chip, name)))]
+    power = chip.power
+    found += [n for n in ("idle_w", "cap_w") if not np.all(np.isfinite(getattr(power, n)))]
+    return ", ".join(f"{name} is not known" for name in found)
+
+
+def with_accelerators(study: Study, names: tuple[str, ...]) -> Study:
+    """The study with its accelerators named one by one."""
+    return replace(study, axes=MappingProxyType({**study.axes, "accelerator": names}))
+
+
+def _model_name(name: str) -> str:
+    """The name as it is, once the model could be read; the reader's own words if not."""
+    if name.endswith(".json") or name in model_names():
+        return name
+    try:
+        read_model(name)
+    except FileNotFoundError as error:
+        raise unknown("model", name, model_names()) from error
+    return name

@@ -1,0 +1,1 @@
+"""Predicted against measured: truth files, protocols, scores and the page on accuracy."""
