@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 
@@ -25,17 +26,23 @@ def collective(
 ) -> Pass:
     """One collective by the algorithm of the candidate, or the fastest where it says "best"."""
     wires = share.network.wires(operation, group)
-    all_names = plugins.names("collectives")
-    best = _best(
-        {
-            code: module.traffic(operation, wires, group, payload_bytes, remote_frac)
-            for code, name in enumerate(all_names)
-            for module in (plugins.find("collectives", name),)
-            if operation in module.OPERATIONS
-        },
-        share.collective_code,
+    return sent(
+        _best(
+            {
+                code: module.traffic(operation, wires, group, payload_bytes, remote_frac)
+                for code, module in _options(operation, share.collective_code)
+            },
+            share.collective_code,
+        )
     )
-    return sent(best)
+
+
+def _options(operation: str, codes: Codes) -> Iterator[tuple[int, ModuleType]]:
+    """Algorithms that can do an operation: those "best" chooses from, and those named."""
+    for code, name in enumerate(plugins.names("collectives")):
+        module = plugins.find("collectives", name)
+        if operation in module.OPERATIONS and (module.IN_BEST or np.any(codes == code)):
+            yield code, module
 
 
 def boundary_send(share: Share, model: Model) -> Pass:

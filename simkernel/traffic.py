@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.columns import Codes, Column, Floats
-from simkernel.fabrics import any_pair_bytes_per_s, neighbour_bytes_per_s
+from simkernel.fabrics import any_pair_bytes_per_s, neighbour_bytes_per_s, spanned_axes
 from simkernel.hardware import OPERATIONS, Chips, LinkCurve
 from simkernel.placement import Group
 
@@ -17,7 +17,7 @@ class Wires:
     """Rates and curves of both tiers for one operation and one group; (n,) or numbers.
 
     Rates are wire rates per device and direction; `*_frac` of them is reached, after `*_base_s`
-    once and `*_step_s` per step.
+    once and `*_step_s` per step. `inside_axes` of a torus are spanned by the group, 1 elsewhere.
     """
 
     inside_bytes_per_s: Column
@@ -28,6 +28,7 @@ class Wires:
     outside_frac: Column
     outside_base_s: Column
     outside_step_s: Column
+    inside_axes: Column = 1.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Network:
             out.wire_frac[..., i],
             out.base_s[..., i],
             out.step_s[..., i],
+            spanned_axes(self.topology_code, group.inside, self.domain_devices),
         )
 
 

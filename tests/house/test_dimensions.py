@@ -115,6 +115,7 @@ def modules():
             yield from (
                 importlib.import_module(f"{name}.{file.name}")
                 for file in pkgutil.iter_modules(paths)
+                if not file.name.startswith("_")
             )
 
 
