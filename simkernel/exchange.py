@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 
 from simkernel import plugins
-from simkernel.columns import Codes, Column
+from simkernel.columns import Codes, Column, Masks
 from simkernel.models import Core, LayerKind, Model
 from simkernel.passes import Pass, sent
 from simkernel.placement import Group
@@ -26,22 +26,26 @@ def collective(
 ) -> Pass:
     """One collective by the algorithm of the candidate, or the fastest where it says "best"."""
     wires = share.network.wires(operation, group)
-    return sent(
-        _best(
-            {
-                code: module.traffic(operation, wires, group, payload_bytes, remote_frac)
-                for code, module in _options(operation, share.collective_code)
-            },
-            share.collective_code,
-        )
+    codes = share.collective_code
+    best, named = (
+        {
+            code: module.traffic(operation, wires, group, payload_bytes, remote_frac)
+            for code, module in _options(operation)
+            if is_in_best == module.IN_BEST and (is_in_best or np.any(codes == code))
+        }
+        for is_in_best in (True, False)
     )
+    chosen = _best(best, codes)
+    for code, option in named.items():
+        chosen = _taken(codes == code, chosen, option)
+    return sent(chosen)
 
 
-def _options(operation: str, codes: Codes) -> Iterator[tuple[int, ModuleType]]:
-    """Algorithms that can do an operation: those "best" chooses from, and those named."""
+def _options(operation: str) -> Iterator[tuple[int, ModuleType]]:
+    """Algorithms that can do an operation, by code."""
     for code, name in enumerate(plugins.names("collectives")):
         module = plugins.find("collectives", name)
-        if operation in module.OPERATIONS and (module.IN_BEST or np.any(codes == code)):
+        if operation in module.OPERATIONS:
             yield code, module
 
 
@@ -318,8 +322,13 @@ def _best(options: dict[int, Traffic], codes: Codes) -> Traffic:
         is_better = other.elapsed_s < chosen.elapsed_s
         is_kept = np.isin(codes, [c for c in options if c != code])
         take = is_named | (is_better & ~is_kept)
-        chosen = Traffic(*(np.where(take, b, a) for a, b in _paired(chosen, other)))
+        chosen = _taken(take, chosen, other)
     return chosen
+
+
+def _taken(take: Masks, chosen: Traffic, other: Traffic) -> Traffic:
+    """The other where the mask says so."""
+    return Traffic(*(np.where(take, b, a) for a, b in _paired(chosen, other)))
 
 
 def _paired(a: Traffic, b: Traffic) -> Iterator[tuple[Column, Column]]:
