@@ -28,6 +28,15 @@ TOPOLOGIES = ("switched", "full_mesh", "torus2d", "torus3d", "bridge", "none", "
 """Shape of a scale-up domain; a topology axis stores the index. two_tier: switches of a board
 below those of the domain (CloudMatrix)."""
 
+SCALEOUT_FABRICS = ("catalogue", "rail_fat_tree", "fat_tree", "dcn")
+"""Networks between domains; a fabric axis stores the index.
+
+catalogue : a rail-optimised fat tree whose latency is that of the measured curves, however large
+rail_fat_tree : a leaf switch serves one port of many hosts, so equal ports are neighbours
+fat_tree : a leaf switch serves all ports of a few hosts
+dcn : each domain (a slice) has its own switch layer and one trunk to all others
+"""
+
 T = TypeVar("T", bound="Columns")
 
 
