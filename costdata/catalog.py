@@ -269,6 +269,18 @@ class Catalog:
             raise unknown("planning figure", name, (row.name for row in rows.values()))
         return rows[(name,)].facts["value"]
 
+    def fabric(self, name: str) -> Mapping[str, Fact]:
+        """What a named network between domains adds: hop_s, trunk_s.
+
+        Raises
+        ------
+        UnknownName : no such fabric
+        """
+        rows = self.tables["fabrics"]
+        if (name,) not in rows:
+            raise unknown("fabric", name, (row.name for row in rows.values()))
+        return rows[(name,)].facts
+
     def planning_facts(self) -> dict[str, Fact]:
         """Every figure with its source that costs and watts rest on at any site, on any chip."""
         rows = self.tables["defaults"].values()
