@@ -42,19 +42,28 @@ def run(
     workers: int | None = None,
     replays: int | None = None,
     *,
+    on: str = "local",
     is_resumed: bool = False,
     is_quiet: bool = False,
 ) -> dict[str, Any]:
-    """Search a study into the database; the document of `run --json`."""
+    """Search a study into the database; the document of `run --json`.
+
+    Parameters
+    ----------
+    on : who works, "local" or "dask:ADDRESS"
+    """
     from planner.commands.progress import shown_progress
     from planner.runs.run import REPLAYS, run_study
+    from planner.search.workforce import opened
 
     spend = _budget(budget)
     engine = prepare(_study(path, settings))
-    with shown_progress(is_quiet) as progress:
+    if workers and on != "local":
+        raise BadStudy(f"--workers {workers}: processes of this machine; leave it out with {on}")
+    with opened(on) as force, shown_progress(is_quiet) as progress:
         most = REPLAYS if replays is None else replays
         done = run_study(
-            engine, Archive(db), workers, progress, spend, most, is_resumed=is_resumed
+            engine, Archive(db), force or workers, progress, spend, most, is_resumed=is_resumed
         )
     return show(db, done.run)
 

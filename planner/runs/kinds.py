@@ -13,6 +13,7 @@ from planner.costing.second_pass import Costed, cost_plans
 from planner.hardware import study as hardware
 from planner.search import sweep as train_sweep
 from planner.search.sweep import BillResult
+from planner.search.workforce import Workforce
 from planner.serving import engine as serve
 from planner.serving.survivors import refined
 from planner.study.read import Study
@@ -20,7 +21,7 @@ from planner.training import engine as train
 from simkernel.errors import BadStudy
 
 Costs = Callable[[Study, Catalog, Mapping[str, Any]], Costed]
-Sweep = Callable[[Any, int, Callable[[], bool], Container[int]], Iterator[BillResult]]
+Sweep = Callable[[Any, int | Workforce, Callable[[], bool], Container[int]], Iterator[BillResult]]
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def prepare(study: Study) -> Any:
 
 def sweep(
     engine: Any,
-    workers: int,
+    workers: int | Workforce,
     is_stopped: Callable[[], bool],
     done: Container[int] = frozenset(),
 ) -> Iterator[BillResult]:

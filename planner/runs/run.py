@@ -34,6 +34,7 @@ from planner.runs.total import Total, joined
 from planner.search.choice import Budget, Choice, chosen
 from planner.search.seam import Explored
 from planner.search.sweep import BillResult
+from planner.search.workforce import Workforce
 from planner.study.read import Study, study_document
 from planner.training.engine import Engine
 
@@ -71,7 +72,7 @@ class Finished:
 def run_study(
     engine: Engine,
     archive: Archive,
-    workers: int | None = None,
+    workers: int | Workforce | None = None,
     progress: Progress | None = None,
     budget: Budget | None = None,
     replays: int = REPLAYS,
@@ -82,7 +83,7 @@ def run_study(
 
     Parameters
     ----------
-    workers : processes; None for as many as pay
+    workers : processes, None for as many as pay; or a cluster
     progress : told after every bill
     budget : ends the search when it is spent
     replays : plans of the front that are replayed, where the kind of study has requests
@@ -104,6 +105,8 @@ def run_study(
         with _interruptible() as stop:
             some = workers or workers_for(engine.space.enumerated)
             work = _work(engine, archive, run, earlier, budget or Budget())
+            if not isinstance(some, int):
+                work.notes["engine"] = str(some)
             return _run(work, some, progress, stop, replays)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
@@ -135,6 +138,7 @@ class _Work:
     notes: dict[str, str]
     unsaved: list[BillResult] = field(default_factory=list)
     flushed: float = field(default_factory=time.perf_counter)
+    looked: float = field(default_factory=time.perf_counter)
 
     def add(self, result: BillResult) -> None:
         """One more result."""
@@ -144,6 +148,18 @@ class _Work:
     def is_due(self, result: BillResult) -> bool:
         """A batch is large enough, and whole."""
         return result.is_settled and time.perf_counter() - self.flushed > FLUSH_S
+
+    def why_stop(self, gone_s: float) -> list[str]:
+        """What ends the run now, if anything; the archive is asked every few seconds.
+
+        Whether results come or not: those of a cluster may be long in coming.
+        """
+        if self.budget(self.total.evaluated, gone_s):
+            return ["budget"]
+        if time.perf_counter() - self.looked <= FLUSH_S:
+            return []
+        self.looked = time.perf_counter()
+        return ["stop"] if _is_stop_asked(self.archive, self.run) else []
 
     def flush(self, archive: Archive) -> None:
         """Write down what is not in the archive yet."""
@@ -173,14 +189,13 @@ def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budg
 
 
 def _run(
-    work: _Work, workers: int, progress: Progress | None, stop: list[str], replays: int
+    work: _Work, workers: int | Workforce, progress: Progress | None, stop: list[str], replays: int
 ) -> Finished:
     started, engine, total = time.perf_counter(), work.engine, work.total
 
     def is_stopped() -> bool:
-        gone = time.perf_counter() - started
-        if not stop and work.budget(total.evaluated, gone):
-            stop.append("budget")
+        if not stop:
+            stop.extend(work.why_stop(time.perf_counter() - started))
         return bool(stop)
 
     for result in _results(work, workers, is_stopped):
@@ -190,7 +205,6 @@ def _run(
             progress(total.bills, bills, total.evaluated, total.front_rows)
         if work.is_due(result):
             work.flush(work.archive)
-            stop += [] if stop or not _is_stop_asked(work.archive, work.run) else ["stop"]
     sweep_s = time.perf_counter() - started
     if sweep_s > SOON_S:
         work.flush(work.archive)
@@ -205,7 +219,9 @@ def _run(
     return done
 
 
-def _results(work: _Work, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
+def _results(
+    work: _Work, workers: int | Workforce, is_stopped: Callable[[], bool]
+) -> Iterator[BillResult]:
     """What the chosen driver finds."""
     if work.explored is None:
         return sweep(work.engine, workers, is_stopped, work.done)
@@ -282,7 +298,9 @@ def workers_for(candidates: int) -> int:
     """Processes that pay for a space of this size: one per core, or this one alone."""
     if candidates <= ALONE_CANDIDATES:
         return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if hasattr(os, "sched_getaffinity"):  # what a container or a job queue allows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _is_stop_asked(archive: Archive, run: str) -> bool:

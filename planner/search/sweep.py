@@ -7,16 +7,9 @@ take them in batches and memory stays flat in the number of candidates.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, islice
@@ -28,20 +21,17 @@ from planner.archive.columns import ledger_columns
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
 from planner.runs.physics import PHYSICS
-from planner.space.blocks import Bill, Block, bills, blocks, columns
+from planner.search.workforce import Workforce, spread
+from planner.space.blocks import Bill, Block, bill_at, bills, blocks, columns
 from planner.space.plan_keys import plan_name
-from planner.study.read import Study, study_from_json, study_to_json
+from planner.study.read import Study
 from planner.training.engine import Engine
 from planner.training.evaluate import Evaluated, is_step_given
 from simkernel.columns import Floats
-from simkernel.errors import PlanError
 
 BLOCK_ROWS = 16384
 """Measured on the shipped studies: layouts shared by plans of a block are priced once, and below
 8,192 rows the fixed cost of a block shows."""
-
-STOP_GRACE_S = 10.0
-"""Batches in work when a stop is asked have so long to end and be kept."""
 
 BATCH_BILLS = 8
 """Bills of one chip evaluated together: enough to fill a block, few enough to stop soon."""
@@ -101,7 +91,7 @@ class BillResult:
 
 def sweep(
     engine: Engine,
-    workers: int,
+    workers: int | Workforce,
     is_stopped: Callable[[], bool],
     done: Container[int] = frozenset(),
 ) -> Iterator[BillResult]:
@@ -109,18 +99,19 @@ def sweep(
 
     Parameters
     ----------
-    workers : processes; 1 stays in this one
+    workers : processes, 1 stays in this one; or who else does it
     is_stopped : asked between batches of bills; True ends the sweep early
     done : indices of bills to leave out
     """
     todo = batches([bill for bill in bills(engine.space) if bill.index not in done])
-    if workers > 1:
-        yield from _in_processes(engine, todo, workers, is_stopped)
-        return
-    for batch in todo:
-        if is_stopped():
-            return
-        yield from sweep_bills(engine, batch)
+    items = [[bill.index for bill in batch] for batch in todo]
+    for results in spread(engine, sweep_indices, items, workers, is_stopped):
+        yield from results
+
+
+def sweep_indices(engine: Engine, indices: Sequence[int]) -> list[BillResult]:
+    """The work of a batch, wherever it is done: bills by their places in the space."""
+    return sweep_bills(engine, [bill_at(engine.space, index) for index in indices])
 
 
 def batches(todo: Sequence[Bill]) -> list[list[Bill]]:
@@ -140,7 +131,7 @@ def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
 
 def sweep_bills(engine: Engine, batch: Sequence[Bill]) -> list[BillResult]:
     """Every candidate of some bills of one chip, evaluated; the physical front of each bill."""
-    started = time.process_time()
+    started = time.thread_time()
     states = {bill.index: _State(BillResult(bill.index)) for bill in batch}
     waiting: list[tuple[int, Block]] = []
     for bill in batch:
@@ -154,7 +145,7 @@ def sweep_bills(engine: Engine, batch: Sequence[Bill]) -> list[BillResult]:
     results = [state.closed() for state in states.values()]
     rows = max(sum(result.evaluated for result in results), 1)
     for result in results:
-        result.seconds = (time.process_time() - started) * result.evaluated / rows
+        result.seconds = (time.thread_time() - started) * result.evaluated / rows
     return results
 
 
@@ -325,76 +316,3 @@ def remember_nearest(
         best = np.argsort(new["worst_excess"], kind="stable")[:LEAST_KEPT]
         new = {name: value[best] for name, value in new.items()}
     result.nearest = new
-
-
-_ENGINE: list[Engine] = []
-_BILLS: list[Bill] = []
-
-
-def _set_engine(study_json: str) -> None:
-    """Each process reads the study once; Ctrl-C is the first process's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    study = study_from_json(study_json)
-    _ENGINE[:] = [PHYSICS[study.kind].prepare(study)]
-    _BILLS[:] = bills(_ENGINE[0].space)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes begun inside never hear Ctrl-C, not even while they are still loading."""
-    if not hasattr(signal, "pthread_sigmask"):  # no such masks on Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _end_with(parent: int) -> None:
-    """A process whose parent was killed has nobody to work for."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
-
-
-def _sweep_in_process(indices: Sequence[int]) -> list[BillResult]:
-    return sweep_bills(_ENGINE[0], [_BILLS[index] for index in indices])
-
-
-def _in_processes(
-    engine: Engine, todo: Sequence[Sequence[Bill]], workers: int, is_stopped: Callable[[], bool]
-) -> Iterator[BillResult]:
-    """Batches handed out one by one; two wait per process, so a stop loses little work."""
-    context = multiprocessing.get_context("spawn")  # a fork would inherit DuckDB's locks
-    pool = ProcessPoolExecutor(workers, context, _set_engine, (study_to_json(engine.study),))
-    waiting: set[Future[list[BillResult]]] = set()
-    queue, stopped_at = iter(todo), None
-    try:
-        while stopped_at is None or time.monotonic() - stopped_at < STOP_GRACE_S:
-            if stopped_at is None and is_stopped():
-                stopped_at = time.monotonic()
-            while stopped_at is None and len(waiting) < 2 * workers:
-                batch = next(queue, None)
-                if batch is None:
-                    break
-                with _deaf_to_interrupts():
-                    indices = [bill.index for bill in batch]
-                    waiting.add(pool.submit(_sweep_in_process, indices))
-            if not waiting:
-                return
-            done, waiting = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield from future.result()
-    except BrokenProcessPool as error:
-        raise PlanError(
-            "a process of the sweep was killed, perhaps for want of memory; batches stored before "
-            "are kept; run with --workers 1"
-        ) from error
-    finally:
-        processes = list((getattr(pool, "_processes", None) or {}).values()) if waiting else []
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:  # deep in a bill that nobody waits for any more
-            process.terminate()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from small import DENSE, MOE, engine_of, with_lines
 
 from planner.search import sweep as room
+from planner.search import workforce
 from planner.search.sweep import criteria, named_rows, sweep
 from planner.space.blocks import bills, blocks, columns
 from planner.training.evaluate import evaluate
@@ -170,7 +171,7 @@ def test_a_killed_process_is_told_and_not_taken_for_the_end(dense, monkeypatch):
         def shutdown(self, **words):
             return None
 
-    monkeypatch.setattr(room, "ProcessPoolExecutor", Killed)
+    monkeypatch.setattr(workforce, "ProcessPoolExecutor", Killed)
     results = room.sweep(dense.engine, 2, lambda: False)
     with pytest.raises(PlanError, match=r"was killed, perhaps .* --workers 1"):
         list(results)
