@@ -106,6 +106,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         "candidates": {
             "enumerated": summary.enumerated if summary else None,
             "masked": dict(summary.masked) if summary else {},
+            "skipped": dict(summary.skipped) if summary else {},
             "evaluated": summary.evaluated if summary else None,
         },
         "physical_front": summary.physical_front if summary else None,

@@ -87,6 +87,8 @@ def run_text(document: Mapping[str, Any]) -> str:
     masked, rejected = document["candidates"]["masked"], document["rejected"]
     if masked:
         lines.append(_counts_table("cannot exist (no physics needed)", masked))
+    if skipped := document["candidates"].get("skipped"):
+        lines.append(_counts_table("not evaluated: a bound proves the limit broken", skipped))
     if rejected:
         lines.append(_counts_table("evaluated and over a limit", rejected))
     lines += [f"{k}: {document['notes'][k]}" for k in SAID if k in document["notes"]]

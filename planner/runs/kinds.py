@@ -32,6 +32,7 @@ class Kind:
     ----------
     prepare : the engine of a study: `study`, `catalog`, `space`, `missing`
     sweep : results of its bills, given engine, workers, what asks to stop, and bills done already
+    sweep_again : candidates that the sweep left out by a bound, where it found nothing feasible
     cost : a physical front at the sites of a study, as far as the answer needs it
     price : some plans at the sites of a study, on the front or not
     notes : what a reader of the front has to know, by name
@@ -53,6 +54,7 @@ class Kind:
     keeps_options: bool
     is_limited: Callable[[Study], bool]
     is_searchable: bool = False
+    sweep_again: Sweep | None = None
     refine: Callable[[Any, Mapping[str, Any], int, int], dict[str, Any]] | None = None
 
 
@@ -68,6 +70,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             keeps_options=False,
             is_limited=lambda study: True,
             is_searchable=True,
+            sweep_again=train_sweep.sweep_left_out,
         ),
         "serve": Kind(
             prepare=serve.prepare,

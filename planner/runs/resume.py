@@ -78,6 +78,7 @@ def taken_up(archive: Archive, run: str) -> TakenUp:
         total.evaluated += done["evaluated"]
         total.masked.update(done["masked"])
         total.rejected.update(done["rejected"])
+        total.skipped.update(done.get("skipped", {}))
         total.cpu_s += done["cpu_s"]
         if done["nearest"]:
             total.nearest.append(_table(done["nearest"]))
@@ -114,6 +115,7 @@ def batch_of(
         "evaluated": sums.evaluated,
         "masked": dict(sums.masked),
         "rejected": dict(sums.rejected),
+        "skipped": dict(sums.skipped),
         "cpu_s": sums.cpu_s,
         "nearest": least_over(joined(sums.nearest))["plans"] if is_empty and sums.nearest else [],
     }

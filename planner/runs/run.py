@@ -223,11 +223,15 @@ def _results(
     work: _Work, workers: int | Workforce, is_stopped: Callable[[], bool]
 ) -> Iterator[BillResult]:
     """What the chosen driver finds."""
-    if work.explored is None:
-        return sweep(work.engine, workers, is_stopped, work.done)
-    from planner.search.drivers import searched
+    if work.explored is not None:
+        from planner.search.drivers import searched
 
-    return searched(work.engine, work.choice.driver, is_stopped, work.explored)
+        yield from searched(work.engine, work.choice.driver, is_stopped, work.explored)
+        return
+    yield from sweep(work.engine, workers, is_stopped, work.done)
+    again, total = kind_of(work.engine.study).sweep_again, work.total
+    if again and not total.fronts and any(total.skipped.values()):
+        yield from again(work.engine, workers, is_stopped, work.done)
 
 
 def store_answer(
@@ -330,6 +334,7 @@ def _summary(
         masked=dict(total.masked),
         evaluated=total.evaluated,
         rejected={name: n for name, n in total.rejected.items() if n},
+        skipped={name: n for name, n in total.skipped.items() if n},
         seconds=time.perf_counter() - started,
         evaluated_per_s_per_core=total.evaluated / max(total.cpu_s, 1e-9),
         physical_front=total.front_rows,

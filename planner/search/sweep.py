@@ -21,6 +21,7 @@ from planner.archive.columns import ledger_columns
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
 from planner.runs.physics import PHYSICS
+from planner.search.bounds import broken_by
 from planner.search.workforce import Workforce, spread
 from planner.space.blocks import Bill, Block, bill_at, bills, blocks, columns
 from planner.space.plan_keys import plan_name
@@ -61,6 +62,10 @@ FOLLOWS_FROM_FRONT = frozenset(
 """Metrics that within one bill grow or shrink with time, mean power, peak power or units alone."""
 
 
+Item = tuple[tuple[int, ...], bool]
+"""Bills by their places in the space, and whether it is the second pass over them."""
+
+
 @dataclass
 class BillResult:
     """What one bill came to.
@@ -69,6 +74,8 @@ class BillResult:
     ----------
     index : of the bill
     evaluated, masked, rejected : counts; masked by rule, rejected by limit
+    skipped : candidates that a bound proves to break a limit, by limit; below 0 where they were
+        evaluated after all
     front : columns of the bill's physical front: "key", axes, metrics, ledger terms
     nearest : the same for the least-violating candidates when the bill has no feasible one
     seconds : of processor time [s]
@@ -81,6 +88,7 @@ class BillResult:
     evaluated: int = 0
     masked: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     front: dict[str, Any] = field(default_factory=dict)
     nearest: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
@@ -103,15 +111,42 @@ def sweep(
     is_stopped : asked between batches of bills; True ends the sweep early
     done : indices of bills to leave out
     """
-    todo = batches([bill for bill in bills(engine.space) if bill.index not in done])
-    items = [[bill.index for bill in batch] for batch in todo]
-    for results in spread(engine, sweep_indices, items, workers, is_stopped):
+    return _passed(engine, workers, is_stopped, done, is_second=False)
+
+
+def sweep_left_out(
+    engine: Engine,
+    workers: int | Workforce,
+    is_stopped: Callable[[], bool],
+    done: Container[int] = frozenset(),
+) -> Iterator[BillResult]:
+    """The second pass: what bounds left out of the sweep, for a study where nothing is feasible.
+
+    Which plans come nearest to feasible is only known once all are evaluated. Bills have indices
+    of their own in it; arguments as of `sweep`.
+    """
+    return _passed(engine, workers, is_stopped, done, is_second=True)
+
+
+def _passed(
+    engine: Engine,
+    workers: int | Workforce,
+    is_stopped: Callable[[], bool],
+    done: Container[int],
+    *,
+    is_second: bool,
+) -> Iterator[BillResult]:
+    first = len(engine.space.bill_codes) if is_second else 0
+    todo = batches([bill for bill in bills(engine.space) if first + bill.index not in done])
+    items = [(tuple(bill.index for bill in batch), is_second) for batch in todo]
+    for results in spread(engine, sweep_batch, items, workers, is_stopped):
         yield from results
 
 
-def sweep_indices(engine: Engine, indices: Sequence[int]) -> list[BillResult]:
-    """The work of a batch, wherever it is done: bills by their places in the space."""
-    return sweep_bills(engine, [bill_at(engine.space, index) for index in indices])
+def sweep_batch(engine: Engine, item: Item) -> list[BillResult]:
+    """The work of a batch, wherever it is done."""
+    indices, is_second = item
+    return sweep_bills(engine, [bill_at(engine.space, i) for i in indices], is_second=is_second)
 
 
 def batches(todo: Sequence[Bill]) -> list[list[Bill]]:
@@ -129,14 +164,21 @@ def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
     return sweep_bills(engine, [bill])[0]
 
 
-def sweep_bills(engine: Engine, batch: Sequence[Bill]) -> list[BillResult]:
-    """Every candidate of some bills of one chip, evaluated; the physical front of each bill."""
+def sweep_bills(
+    engine: Engine, batch: Sequence[Bill], *, is_second: bool = False
+) -> list[BillResult]:
+    """Every candidate of some bills of one chip, evaluated; the physical front of each bill.
+
+    Those that a bound proves infeasible are only counted. In the second pass these alone are
+    evaluated, for a study where nothing is feasible, and counted anew.
+    """
     started = time.thread_time()
-    states = {bill.index: _State(BillResult(bill.index)) for bill in batch}
+    first = len(engine.space.bill_codes) if is_second else 0
+    states = {bill.index: _State(BillResult(first + bill.index)) for bill in batch}
     waiting: list[tuple[int, Block]] = []
     for bill in batch:
-        for block in blocks(engine.space, bill, BLOCK_ROWS):
-            states[bill.index].result.masked.update(block.masked)
+        for whole in blocks(engine.space, bill, BLOCK_ROWS):
+            block = _left_by_bounds(engine, bill, whole, states[bill.index].result, is_second)
             if len(block):
                 waiting.append((bill.index, block))
             if sum(len(b) for _, b in waiting) >= BLOCK_ROWS:
@@ -147,6 +189,23 @@ def sweep_bills(engine: Engine, batch: Sequence[Bill]) -> list[BillResult]:
     for result in results:
         result.seconds = (time.thread_time() - started) * result.evaluated / rows
     return results
+
+
+def _left_by_bounds(
+    engine: Engine, bill: Bill, block: Block, result: BillResult, is_second: bool
+) -> Block:
+    """What is to be evaluated of a block; the rest is counted."""
+    if not is_second:
+        result.masked.update(block.masked)
+    if not len(block):
+        return block
+    chip = str(bill.values["accelerator"])
+    broken = broken_by(engine, columns(engine.space, block), chip)
+    is_out = np.zeros(len(block), dtype=bool)
+    for limit, is_broken in broken.items():
+        result.skipped[limit] += int(is_broken.sum()) * (-1 if is_second else 1)
+        is_out |= is_broken
+    return block.take(is_out == is_second)
 
 
 @dataclass

@@ -122,6 +122,10 @@ class Block:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def take(self, rows: npt.NDArray[np.bool_]) -> Block:
+        """The same counts with some of the candidates."""
+        return Block(self.codes[rows], self.keys[rows], self.masked)
+
 
 def make_space(
     study: Study,

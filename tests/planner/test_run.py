@@ -31,7 +31,7 @@ def test_a_run_prints_one_document_with_the_keys_of_the_contract(workspace):
     """Scripts of users would break."""
     for document in workspace.documents:
         assert set(document) >= KEYS
-        assert set(document["candidates"]) == {"enumerated", "masked", "evaluated"}
+        assert set(document["candidates"]) == {"enumerated", "masked", "skipped", "evaluated"}
         for row in document["front"]:
             assert {"plan", "site", "accelerator", "devices", "tensor_parallel"} <= set(row)
             assert {"days", "usd", "kgco2e", "mfu_frac", "days_low", "days_high"} <= set(row)
