@@ -23,6 +23,7 @@ from planner.costing.terms import terms_of
 from planner.explain.plan import explain_plan, nearest_change, plain
 from planner.hardware.explain import hardware_evaluated
 from planner.runs.kinds import KINDS, kind_of, prepare
+from planner.runs.trace import trace_document
 from planner.search.choice import Budget
 from planner.serving.replay import SEEDS, replayed
 from planner.space.single import Single, single
@@ -116,6 +117,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         "rejected": dict(summary.rejected) if summary else {},
         "nearest": dict(summary.nearest) if summary else {},
         "notes": dict(summary.notes) if summary else {},
+        "trace": _trace(record),
         "objectives": record.start.resolved["objectives"],
         "seconds": summary.seconds if summary else None,
         "evaluated_per_s_per_core": summary.evaluated_per_s_per_core if summary else None,
@@ -284,6 +286,12 @@ def _counts(record: RunRecord) -> dict[str, Any]:
         "front": summary.front,
         "front_hash": summary.front_hash,
     }
+
+
+def _trace(record: RunRecord) -> dict[str, Any]:
+    """How the front grew, batch by batch."""
+    lines = [e.payload["trace"] for e in record.events if "trace" in e.payload]
+    return trace_document(record.start.resolved["objectives"], lines)
 
 
 def _keeps_options(record: RunRecord) -> bool:

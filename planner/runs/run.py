@@ -31,6 +31,7 @@ from planner.runs.facts_used import facts_hash, facts_used
 from planner.runs.kinds import cost, kind_of, sweep
 from planner.runs.resume import TakenUp, batch_of, explored_before, taken_up, unfinished
 from planner.runs.total import Total, joined
+from planner.runs.trace import Trace, gone_on
 from planner.search.choice import Budget, Choice, chosen
 from planner.search.seam import Explored
 from planner.search.sweep import BillResult
@@ -125,6 +126,7 @@ class _Work:
     done : indices of bills to leave out
     unsaved : results since the last batch
     notes : for the summary
+    trace : how the front grew
     """
 
     engine: Engine
@@ -136,9 +138,11 @@ class _Work:
     total: Total
     done: frozenset[int]
     notes: dict[str, str]
+    trace: Trace
     unsaved: list[BillResult] = field(default_factory=list)
     flushed: float = field(default_factory=time.perf_counter)
     looked: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=time.perf_counter)
 
     def add(self, result: BillResult) -> None:
         """One more result."""
@@ -165,7 +169,9 @@ class _Work:
         """Write down what is not in the archive yet."""
         if self.unsaved:
             is_empty = not self.total.fronts
-            found = batch_of(self.choice.driver, self.unsaved, self.explored, is_empty)
+            self.trace.add(result.front for result in self.unsaved if result.front)
+            line = self.trace.told(self.total.evaluated, time.perf_counter() - self.began)
+            found = batch_of(self.choice.driver, self.unsaved, self.explored, is_empty, line)
             archive.append_batch(self.run, found)
             self.unsaved = []
         self.flushed = time.perf_counter()
@@ -185,7 +191,9 @@ def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budg
     if choice.driver != "sweep":
         explored = Explored(engine)
         explored_before(archive, run, explored, taken.total.physical())
-    return _Work(engine, archive, run, budget, choice, explored, taken.total, taken.bills, notes)
+    trace = gone_on(engine, taken.trace, taken.total.fronts)
+    total, done = taken.total, taken.bills
+    return _Work(engine, archive, run, budget, choice, explored, total, done, notes, trace)
 
 
 def _run(
