@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -265,10 +266,10 @@ def _few_of(
 ) -> tuple[Sequence[Mapping[str, Any]], str]:
     """What of a front there is room for, and what is said of the rest; the run keeps all."""
     more = len(front) - MOST_ROWS
-    points = [[row.get(name) for name in objectives] for row in front]
+    points: list[list[Any]] = [[row.get(name) for name in objectives] for row in front]
     if more <= 0 or any(value is None for point in points for value in point):
         return front[:MOST_ROWS], f"\n… and {more} more; --json prints all" if more > 0 else ""
-    is_kept, epsilon = thinned(points, MOST_ROWS)
+    is_kept, epsilon = thinned(np.array(points, dtype=float), MOST_ROWS)
     some = [row for row, kept in zip(front, is_kept, strict=True) if kept]
     return some, (
         f"\n{len(some)} of {len(front)} shown; each of the others is within {epsilon:.1%} of the "
