@@ -11,8 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -61,6 +60,9 @@ FOLLOWS_FROM_FRONT = frozenset(
 )  # fmt: skip
 """Metrics that within one bill grow or shrink with time, mean power, peak power or units alone."""
 
+
+LARGE_BILL = 1 << 20
+"""Combinations of a bill that keep a core busy for themselves: each is handed out alone."""
 
 Item = tuple[tuple[int, ...], bool]
 """Bills by their places in the space, and whether it is the second pass over them."""
@@ -137,7 +139,8 @@ def _passed(
     is_second: bool,
 ) -> Iterator[BillResult]:
     first = len(engine.space.bill_codes) if is_second else 0
-    todo = batches([bill for bill in bills(engine.space) if first + bill.index not in done])
+    few = BATCH_BILLS if engine.space.plans_per_bill < LARGE_BILL else 1
+    todo = batches([bill for bill in bills(engine.space) if first + bill.index not in done], few)
     items = [(tuple(bill.index for bill in batch), is_second) for batch in todo]
     for results in spread(engine, sweep_batch, items, workers, is_stopped):
         yield from results
@@ -149,14 +152,13 @@ def sweep_batch(engine: Engine, item: Item) -> list[BillResult]:
     return sweep_bills(engine, [bill_at(engine.space, i) for i in indices], is_second=is_second)
 
 
-def batches(todo: Sequence[Bill]) -> list[list[Bill]]:
+def batches(todo: Sequence[Bill], few: int) -> list[list[Bill]]:
     """Bills of one chip, a few at a time: small bills share the fixed cost of a block."""
-    chips = groupby(todo, key=lambda bill: bill.values["accelerator"])
-    return [list(some) for _, group in chips for some in iter(partial(_next_few, iter(group)), [])]
-
-
-def _next_few(rest: Iterator[Bill]) -> list[Bill]:
-    return list(islice(rest, BATCH_BILLS))
+    found = []
+    for _, group in groupby(todo, key=lambda bill: bill.values["accelerator"]):
+        of_chip = list(group)
+        found += [of_chip[at : at + few] for at in range(0, len(of_chip), few)]
+    return found
 
 
 def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
