@@ -84,9 +84,7 @@ def random_codes(layouts: Layouts, rows: int, rng: Rng) -> Ints:
     return np.concatenate([bought, np.array(plans, np.int32).reshape(-1, rows).T], axis=1)
 
 
-def repaired(
-    layouts: Layouts, wishes: Ints, rng: Rng, tries: int = TRIES
-) -> tuple[Ints, Masks]:
+def repaired(layouts: Layouts, wishes: Ints, rng: Rng, tries: int = TRIES) -> tuple[Ints, Masks]:
     """The legal candidate near each wish.
 
     Parameters

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from test_bench_run import Watch, processor_s
 
 from planner.search.sweep import sweep_bill
