@@ -2,8 +2,8 @@
 
 The space is the main job with more batches and a power cap: over ten million candidates that can
 exist. pymoo and Optuna stand beside ours as a person would use them, on `planner.problem`, with
-their own defaults: one site an evaluation, and combinations that cannot exist count. Hypervolume is
-of all plans evaluated, over that of the sweep's front, which reaches from 0 to 1; measured from
+their own defaults: one site an evaluation, and combinations that cannot exist count. Hypervolume
+is of all plans evaluated, over that of the sweep's front, which reaches from 0 to 1; measured from
 1.1. Overhead is processor time outside physics and prices.
 """
 
