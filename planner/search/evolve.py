@@ -154,7 +154,8 @@ class Evolution:
         if not len(wishes) or not len(self.layouts):
             return wishes[:0].astype(np.int32)
         repaired_codes, is_legal = repaired(self.layouts, wishes, self.rng, tries)
-        codes, kept = repaired_codes[is_legal], []
+        codes = repaired_codes[is_legal]
+        kept: list[int] = []
         for row, key in enumerate(keys_of(self.layouts.space, codes).tolist()):
             if key not in self.asked and len(kept) < most:
                 self.asked.add(key)
