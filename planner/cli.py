@@ -87,7 +87,11 @@ def run(
     db: Database = DATABASE,
     seed: Annotated[int | None, typer.Option(help="replaces the study's seed")] = None,
     budget: Annotated[
-        str | None, typer.Option(help="stop after N candidates, or after SECONDSs (e.g. 60s)")
+        str | None,
+        typer.Option(
+            help="stop after N evaluations, those of a run it resumes included, or after SECONDSs "
+            "of its own (e.g. 60s)"
+        ),
     ] = None,
     workers: Annotated[
         int | None,
