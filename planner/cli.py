@@ -87,7 +87,11 @@ def run(
     db: Database = DATABASE,
     seed: Annotated[int | None, typer.Option(help="replaces the study's seed")] = None,
     budget: Annotated[
-        str | None, typer.Option(help="stop after N candidates, or after SECONDSs (e.g. 60s)")
+        str | None,
+        typer.Option(
+            help="stop after N evaluations, those of a run it resumes included, or after SECONDSs "
+            "of its own (e.g. 60s)"
+        ),
     ] = None,
     workers: Annotated[
         int | None,
@@ -104,7 +108,10 @@ def run(
         int | None,
         typer.Option("--replay", min=0, help="plans of a serving front to replay; 0 for none"),
     ] = None,
-    engine: Annotated[str, typer.Option(help='"local"')] = "local",
+    engine: Annotated[
+        str,
+        typer.Option(help="local (all cores), or dask:ADDRESS for a cluster", metavar="ENGINE"),
+    ] = "local",
     resume: Annotated[
         bool, typer.Option("--resume", help="go on with the newest run of it that did not finish")
     ] = False,
@@ -115,14 +122,16 @@ def run(
     from planner.documents import answers as commands
     from planner.documents import text as tables_text
 
-    _only_local(engine)
     given = [
         *(settings or []),
         *([f"study.seed={seed}"] if seed is not None else []),
         *([f"search.driver={search}"] if search is not None else []),
     ]
     document = commands.run(
-        study, db, given, budget, workers, replays, is_resumed=resume, is_quiet=as_json
+        *(study, db, given, budget, workers, replays),
+        on=engine,
+        is_resumed=resume,
+        is_quiet=as_json,
     )
     shown(document, as_json, tables_text.run_text)
     return 0 if document["front"] else NOTHING_FEASIBLE
@@ -224,13 +233,6 @@ def stop(name: RunName, db: Database = DATABASE) -> int:
     said = "was asked to stop; it keeps what is done" if is_asked else "is not running"
     typer.echo(f"{name} {said}", err=True)
     return 0
-
-
-def _only_local(engine: str) -> None:
-    from simkernel.errors import BadStudy
-
-    if engine != "local":
-        raise BadStudy(f'--engine {engine}: not in this version; wanted "local"')
 
 
 def _why_not(violations: Sequence[Mapping[str, Any]]) -> int:

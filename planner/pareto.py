@@ -15,6 +15,9 @@ import numpy.typing as npt
 from simkernel.columns import Floats, Masks
 from simkernel.errors import PlanError
 
+FIRST_EPSILON = 1 / 512
+"""Closest that two points of a thinned front may lie, doubled until few enough are left."""
+
 HASHED_DIGITS = 9
 """Significant digits that enter a front's hash: below the noise of reordered sums (1e-12)."""
 
@@ -103,6 +106,42 @@ def hypervolume(points: npt.ArrayLike, reference: float) -> float:
         return 0.0
     best = rows[nondominated(rows)]
     return float(moocore.hypervolume(best, ref=np.full(rows.shape[1], float(reference))))
+
+
+def thinned(points: npt.ArrayLike, most: int) -> tuple[Masks, float]:
+    """A few points that stand for all, to be looked at; nothing is decided on them.
+
+    Parameters
+    ----------
+    points : (n, k), the most interesting first
+    most : points to keep, at least 1
+
+    Returns
+    -------
+    (n,) mask, and the epsilon: every point left out lies within this share of the extent, in
+    every objective, of one that is kept
+
+    References
+    ----------
+    Laumanns et al., Evol. Comput. 10(3), 2002, for the idea of an epsilon between kept points.
+    """
+    rows = _finite(points)
+    extent = np.ptp(rows, axis=0) if len(rows) else np.ones(rows.shape[1])
+    scaled, epsilon = rows / np.where(extent > 0, extent, 1.0), 0.0
+    is_kept = np.ones(len(rows), dtype=np.bool_)
+    while is_kept.sum() > most:
+        epsilon = 2 * epsilon or FIRST_EPSILON
+        is_kept = _apart(scaled, epsilon)
+    return is_kept, epsilon
+
+
+def _apart(scaled: Floats, epsilon: float) -> Masks:
+    """Points taken one by one where none taken before is near in every objective."""
+    is_kept = np.zeros(len(scaled), dtype=np.bool_)
+    for row, point in enumerate(scaled):
+        near = np.abs(scaled[is_kept] - point) <= epsilon
+        is_kept[row] = not near.all(axis=1).any()
+    return is_kept
 
 
 def rounded_hash(rows: npt.ArrayLike) -> str:

@@ -74,6 +74,7 @@ class RunSummary:
     enumerated, evaluated, physical_front, front : counts of candidates
     masked : candidates per rule that needed no physics
     rejected : evaluated candidates per limit they broke
+    skipped : candidates not evaluated since a bound proves that they break a limit, per limit
     seconds : from first to last candidate [s]
     evaluated_per_s_per_core : rate [1/s]
     front_hash : `pareto.rounded_hash` of the front
@@ -92,6 +93,7 @@ class RunSummary:
     front_hash: str
     notes: Mapping[str, str] = field(default_factory=dict)
     nearest: Mapping[str, Any] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -447,8 +447,9 @@ def _fact_row(run: str, name: str, fact: Any) -> dict[str, object]:
 
 
 def _rejection_rows(run: str, summary: RunSummary) -> list[dict[str, object]]:
-    """One row per rule (before physics) and per limit (after it)."""
-    stages = (("rule", summary.masked), ("limit", summary.rejected))
+    """One row per rule (before physics), per bound (instead of it) and per limit (after it)."""
+    bounds = {f"{limit} by a bound": n for limit, n in summary.skipped.items()}
+    stages = (("rule", summary.masked), ("bound", bounds), ("limit", summary.rejected))
     return [
         {
             "run": run,

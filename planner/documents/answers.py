@@ -23,6 +23,7 @@ from planner.costing.terms import terms_of
 from planner.explain.plan import explain_plan, nearest_change, plain
 from planner.hardware.explain import hardware_evaluated
 from planner.runs.kinds import KINDS, kind_of, prepare
+from planner.runs.trace import trace_document
 from planner.search.choice import Budget
 from planner.serving.replay import SEEDS, replayed
 from planner.space.single import Single, single
@@ -42,19 +43,28 @@ def run(
     workers: int | None = None,
     replays: int | None = None,
     *,
+    on: str = "local",
     is_resumed: bool = False,
     is_quiet: bool = False,
 ) -> dict[str, Any]:
-    """Search a study into the database; the document of `run --json`."""
+    """Search a study into the database; the document of `run --json`.
+
+    Parameters
+    ----------
+    on : who works, "local" or "dask:ADDRESS"
+    """
     from planner.commands.progress import shown_progress
     from planner.runs.run import REPLAYS, run_study
+    from planner.search.workforce import opened
 
     spend = _budget(budget)
     engine = prepare(_study(path, settings))
-    with shown_progress(is_quiet) as progress:
+    if workers and on != "local":
+        raise BadStudy(f"--workers {workers}: processes of this machine; leave it out with {on}")
+    with opened(on) as force, shown_progress(is_quiet) as progress:
         most = REPLAYS if replays is None else replays
         done = run_study(
-            engine, Archive(db), workers, progress, spend, most, is_resumed=is_resumed
+            engine, Archive(db), force or workers, progress, spend, most, is_resumed=is_resumed
         )
     return show(db, done.run)
 
@@ -97,6 +107,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         "candidates": {
             "enumerated": summary.enumerated if summary else None,
             "masked": dict(summary.masked) if summary else {},
+            "skipped": dict(summary.skipped) if summary else {},
             "evaluated": summary.evaluated if summary else None,
         },
         "physical_front": summary.physical_front if summary else None,
@@ -106,6 +117,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         "rejected": dict(summary.rejected) if summary else {},
         "nearest": dict(summary.nearest) if summary else {},
         "notes": dict(summary.notes) if summary else {},
+        "trace": _trace(record),
         "objectives": record.start.resolved["objectives"],
         "seconds": summary.seconds if summary else None,
         "evaluated_per_s_per_core": summary.evaluated_per_s_per_core if summary else None,
@@ -274,6 +286,12 @@ def _counts(record: RunRecord) -> dict[str, Any]:
         "front": summary.front,
         "front_hash": summary.front_hash,
     }
+
+
+def _trace(record: RunRecord) -> dict[str, Any]:
+    """How the front grew, batch by batch."""
+    lines = [e.payload["trace"] for e in record.events if "trace" in e.payload]
+    return trace_document(record.start.resolved["objectives"], lines)
 
 
 def _keeps_options(record: RunRecord) -> bool:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +14,7 @@ from rich.text import Text
 from planner.axes import AXES, COUNTS
 from planner.documents.replay_text import replayed_text, replays_lines
 from planner.fleet.document import HEADS, calendar_rows, purchase_lines
+from planner.pareto import thinned
 
 WIDTH = 110
 FIRST_DECISIONS = (
@@ -44,6 +46,7 @@ SHORT = {
     "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
 }  # fmt: skip
 MOST_ROWS = 40
+MOST_BATCHES = 8
 ALWAYS = ("accelerator", "devices", "supernode_devices", "tensor_parallel", "pipeline_parallel")
 STOPPED = (
     "STOPPED EARLY: only part of the space was seen, in the order of the study; this is not the "
@@ -52,6 +55,7 @@ STOPPED = (
 CUT_SHORT = "ENDED EARLY, by its budget or by a person: this is the front of what was evaluated.\n"
 SAID = (
     "search",
+    "engine",
     "facts",
     "traffic",
     "peak",
@@ -84,9 +88,12 @@ def run_text(document: Mapping[str, Any]) -> str:
         lines += replays_lines(document["replayed"])
     if document.get("options"):
         lines.append(_options_table(document["options"]))
+    lines += _trace_lines(document.get("trace", {}))
     masked, rejected = document["candidates"]["masked"], document["rejected"]
     if masked:
         lines.append(_counts_table("cannot exist (no physics needed)", masked))
+    if skipped := document["candidates"].get("skipped"):
+        lines.append(_counts_table("not evaluated: a bound proves the limit broken", skipped))
     if rejected:
         lines.append(_counts_table("evaluated and over a limit", rejected))
     lines += [f"{k}: {document['notes'][k]}" for k in SAID if k in document["notes"]]
@@ -253,10 +260,48 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
     known = [n for n in DECISIONS if any(row.get(n) is not None for row in front)]
     varied = [n for n in known if n in ALWAYS or _is_chosen(n, front)]
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
-    rows = ([_figure(row.get(name)) for name in names] for row in front[:MOST_ROWS])
-    text = table_text("front", [SHORT.get(name, name) for name in names], rows)
+    some, said = _few_of(front, objectives)
+    rows = ([_figure(row.get(name)) for name in names] for row in some)
+    return table_text("front", [SHORT.get(name, name) for name in names], rows) + said
+
+
+def _few_of(
+    front: Sequence[Mapping[str, Any]], objectives: Sequence[str]
+) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """What of a front there is room for, and what is said of the rest; the run keeps all."""
     more = len(front) - MOST_ROWS
-    return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
+    points: list[list[Any]] = [[row.get(name) for name in objectives] for row in front]
+    if more <= 0 or any(value is None for point in points for value in point):
+        return front[:MOST_ROWS], f"\n… and {more} more; --json prints all" if more > 0 else ""
+    is_kept, epsilon = thinned(np.array(points, dtype=float), MOST_ROWS)
+    some = [row for row, kept in zip(front, is_kept, strict=True) if kept]
+    return some, (
+        f"\n{len(some)} of {len(front)} shown; each of the others is within {epsilon:.1%} of the "
+        "front's extent of one of these, in every objective; --json prints all"
+    )
+
+
+def _trace_lines(trace: Mapping[str, Any]) -> list[str]:
+    """How the front grew, in a few of its batches; nothing of a run of one batch."""
+    batches = trace.get("batches", ())
+    if len(batches) < 2 or not trace["reference"]:
+        return []
+    places = sorted(
+        {round(i * (len(batches) - 1) / MOST_BATCHES) for i in range(MOST_BATCHES + 1)}
+    )
+    last = batches[-1]["hypervolume"] or 1.0
+    rows = [
+        [
+            _figure(batches[at]["evaluated"]),
+            f"{batches[at]['seconds']:.1f}",
+            f"{batches[at]['hypervolume']:.5g}",
+            f"{batches[at]['hypervolume'] / last:.2%}",
+        ]
+        for at in places
+    ]
+    origin = ", ".join(f"{name} {_figure(value)}" for name, value in trace["reference"].items())
+    heads = ["evaluated", "seconds", "hypervolume", "of the last"]
+    return [table_text(f"how the front grew, measured from {origin}", heads, rows)]
 
 
 def _is_chosen(name: str, front: Sequence[Mapping[str, Any]]) -> bool:

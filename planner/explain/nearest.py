@@ -36,8 +36,12 @@ def nearest_costed(study: Study, costed: Costed) -> dict[str, Any]:
 
 
 def least_over(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The few rows of a table that exceed a limit least, one dictionary each."""
-    best = np.argsort(table["worst_excess"], kind="stable")[:NEAREST_ROWS]
+    """The few rows of a table that exceed a limit least, one dictionary each.
+
+    Of equals those with the lower design key, whatever order they were found in.
+    """
+    keys = table.get("key", np.zeros(len(table["worst_excess"])))
+    best = np.lexsort((np.asarray(keys, dtype=np.int64), table["worst_excess"]))[:NEAREST_ROWS]
     shown = [n for n in table if "[" not in n]
     return {"plans": [{name: _plain(table[name][i]) for name in shown} for i in best]}
 

@@ -106,7 +106,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> HardwareEngine:
 
 def sweep(
     engine: HardwareEngine,
-    workers: int,
+    workers: object,
     is_stopped: Callable[[], bool],
     done: Container[int] = frozenset(),
 ) -> Iterator[BillResult]:

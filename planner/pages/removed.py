@@ -14,8 +14,9 @@ from planner.metrics import is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.runs.physics import every_rule
+from planner.search.bounds import every_bound
 
-STAGES = {"rule": "cannot exist", "limit": "over a limit"}
+STAGES = {"rule": "cannot exist", "bound": "proved over a limit", "limit": "over a limit"}
 SHADES = dict(zip(STAGES.values(), charts.OKABE_ITO, strict=False))
 REASONS = {
     "memory": "more resident bytes than the heaviest device has memory",
@@ -60,6 +61,7 @@ def removed_rows(
     """Reason, how many candidates, when, and the reason in words; the largest first."""
     words = {rule.name: rule.reason for rule in every_rule()}
     words |= REASONS | {name: limit_words(name, bound) for name, bound in limits.items()}
+    words |= {f"{bound.limit} by a bound": bound.inequality for bound in every_bound()}
     return [
         {
             "reason": row["reason"],

@@ -14,6 +14,7 @@ from planner.fleet import study as fleet
 from planner.hardware import study as hardware
 from planner.search import sweep as train_sweep
 from planner.search.sweep import BillResult
+from planner.search.workforce import Workforce
 from planner.serving import engine as serve
 from planner.serving.survivors import refined
 from planner.study.read import Study
@@ -21,7 +22,7 @@ from planner.training import engine as train
 from simkernel.errors import BadStudy
 
 Costs = Callable[[Study, Catalog, Mapping[str, Any]], Costed]
-Sweep = Callable[[Any, int, Callable[[], bool], Container[int]], Iterator[BillResult]]
+Sweep = Callable[[Any, int | Workforce, Callable[[], bool], Container[int]], Iterator[BillResult]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Kind:
     ----------
     prepare : the engine of a study: `study`, `catalog`, `space`, `missing`
     sweep : results of its bills, given engine, workers, what asks to stop, and bills done already
+    sweep_again : candidates that the sweep left out by a bound, where it found nothing feasible
     cost : a physical front at the sites of a study, as far as the answer needs it
     price : some plans at the sites of a study, on the front or not
     notes : what a reader of the front has to know, by name
@@ -53,6 +55,7 @@ class Kind:
     keeps_options: bool
     is_limited: Callable[[Study], bool]
     is_searchable: bool = False
+    sweep_again: Sweep | None = None
     refine: Callable[[Any, Mapping[str, Any], int, int], dict[str, Any]] | None = None
 
 
@@ -68,6 +71,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             keeps_options=False,
             is_limited=lambda study: True,
             is_searchable=True,
+            sweep_again=train_sweep.sweep_left_out,
         ),
         "serve": Kind(
             prepare=serve.prepare,
@@ -117,7 +121,7 @@ def prepare(study: Study) -> Any:
 
 def sweep(
     engine: Any,
-    workers: int,
+    workers: int | Workforce,
     is_stopped: Callable[[], bool],
     done: Container[int] = frozenset(),
 ) -> Iterator[BillResult]:

@@ -37,11 +37,13 @@ class TakenUp:
     driver : that found it, "" where nothing was kept
     total : counts, physical front and nearest candidates so far
     bills : indices of those that are done
+    trace : what its batches told of the hypervolume
     """
 
     driver: str = ""
     total: Total = field(default_factory=Total)
     bills: frozenset[int] = frozenset()
+    trace: tuple[Mapping[str, Any], ...] = ()
 
 
 def unfinished(archive: Archive, start: RunStart, now: datetime) -> str:
@@ -78,11 +80,13 @@ def taken_up(archive: Archive, run: str) -> TakenUp:
         total.evaluated += done["evaluated"]
         total.masked.update(done["masked"])
         total.rejected.update(done["rejected"])
+        total.skipped.update(done.get("skipped", {}))
         total.cpu_s += done["cpu_s"]
         if done["nearest"]:
             total.nearest.append(_table(done["nearest"]))
     bills = frozenset(index for done in events for index in done["bills"])
-    return TakenUp(events[-1]["driver"], total, bills)
+    trace = tuple(done["trace"] for done in events if "trace" in done)
+    return TakenUp(events[-1]["driver"], total, bills, trace)
 
 
 def explored_before(archive: Archive, run: str, explored: Explored, front: Any) -> None:
@@ -95,7 +99,11 @@ def explored_before(archive: Archive, run: str, explored: Explored, front: Any) 
 
 
 def batch_of(
-    driver: str, results: Sequence[BillResult], explored: Explored | None, is_empty: bool
+    driver: str,
+    results: Sequence[BillResult],
+    explored: Explored | None,
+    is_empty: bool,
+    trace: Mapping[str, Any],
 ) -> Batch:
     """Results since the last batch, as the archive keeps them.
 
@@ -103,6 +111,7 @@ def batch_of(
     ----------
     explored : the memory of a search; None for a sweep
     is_empty : nothing feasible was found in the run so far, so the nearest count
+    trace : the line of this batch
     """
     sums = Total()
     for result in results:
@@ -114,7 +123,9 @@ def batch_of(
         "evaluated": sums.evaluated,
         "masked": dict(sums.masked),
         "rejected": dict(sums.rejected),
+        "skipped": dict(sums.skipped),
         "cpu_s": sums.cpu_s,
+        "trace": dict(trace),
         "nearest": least_over(joined(sums.nearest))["plans"] if is_empty and sums.nearest else [],
     }
     keys = np.array([key for result in results for key in result.new_keys], dtype=np.int64)

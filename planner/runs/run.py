@@ -31,9 +31,11 @@ from planner.runs.facts_used import facts_hash, facts_used
 from planner.runs.kinds import cost, kind_of, sweep
 from planner.runs.resume import TakenUp, batch_of, explored_before, taken_up, unfinished
 from planner.runs.total import Total, joined
+from planner.runs.trace import Trace, gone_on
 from planner.search.choice import Budget, Choice, chosen
 from planner.search.seam import Explored
 from planner.search.sweep import BillResult
+from planner.search.workforce import Workforce
 from planner.study.read import Study, study_document
 from planner.training.engine import Engine
 
@@ -71,7 +73,7 @@ class Finished:
 def run_study(
     engine: Engine,
     archive: Archive,
-    workers: int | None = None,
+    workers: int | Workforce | None = None,
     progress: Progress | None = None,
     budget: Budget | None = None,
     replays: int = REPLAYS,
@@ -82,7 +84,7 @@ def run_study(
 
     Parameters
     ----------
-    workers : processes; None for as many as pay
+    workers : processes, None for as many as pay; or a cluster
     progress : told after every bill
     budget : ends the search when it is spent
     replays : plans of the front that are replayed, where the kind of study has requests
@@ -104,6 +106,8 @@ def run_study(
         with _interruptible() as stop:
             some = workers or workers_for(engine.space.enumerated)
             work = _work(engine, archive, run, earlier, budget or Budget())
+            if not isinstance(some, int):
+                work.notes["engine"] = str(some)
             return _run(work, some, progress, stop, replays)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
@@ -122,6 +126,7 @@ class _Work:
     done : indices of bills to leave out
     unsaved : results since the last batch
     notes : for the summary
+    trace : how the front grew
     """
 
     engine: Engine
@@ -133,8 +138,11 @@ class _Work:
     total: Total
     done: frozenset[int]
     notes: dict[str, str]
+    trace: Trace
     unsaved: list[BillResult] = field(default_factory=list)
     flushed: float = field(default_factory=time.perf_counter)
+    looked: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=time.perf_counter)
 
     def add(self, result: BillResult) -> None:
         """One more result."""
@@ -145,11 +153,25 @@ class _Work:
         """A batch is large enough, and whole."""
         return result.is_settled and time.perf_counter() - self.flushed > FLUSH_S
 
+    def why_stop(self, gone_s: float) -> list[str]:
+        """What ends the run now, if anything; the archive is asked every few seconds.
+
+        Whether results come or not: those of a cluster may be long in coming.
+        """
+        if self.budget(self.total.evaluated, gone_s):
+            return ["budget"]
+        if time.perf_counter() - self.looked <= FLUSH_S:
+            return []
+        self.looked = time.perf_counter()
+        return ["stop"] if _is_stop_asked(self.archive, self.run) else []
+
     def flush(self, archive: Archive) -> None:
         """Write down what is not in the archive yet."""
         if self.unsaved:
             is_empty = not self.total.fronts
-            found = batch_of(self.choice.driver, self.unsaved, self.explored, is_empty)
+            self.trace.add(result.front for result in self.unsaved if result.front)
+            line = self.trace.told(self.total.evaluated, time.perf_counter() - self.began)
+            found = batch_of(self.choice.driver, self.unsaved, self.explored, is_empty, line)
             archive.append_batch(self.run, found)
             self.unsaved = []
         self.flushed = time.perf_counter()
@@ -169,18 +191,19 @@ def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budg
     if choice.driver != "sweep":
         explored = Explored(engine)
         explored_before(archive, run, explored, taken.total.physical())
-    return _Work(engine, archive, run, budget, choice, explored, taken.total, taken.bills, notes)
+    trace = gone_on(engine, taken.trace, taken.total.fronts)
+    total, done = taken.total, taken.bills
+    return _Work(engine, archive, run, budget, choice, explored, total, done, notes, trace)
 
 
 def _run(
-    work: _Work, workers: int, progress: Progress | None, stop: list[str], replays: int
+    work: _Work, workers: int | Workforce, progress: Progress | None, stop: list[str], replays: int
 ) -> Finished:
     started, engine, total = time.perf_counter(), work.engine, work.total
 
     def is_stopped() -> bool:
-        gone = time.perf_counter() - started
-        if not stop and work.budget(total.evaluated, gone):
-            stop.append("budget")
+        if not stop:
+            stop.extend(work.why_stop(time.perf_counter() - started))
         return bool(stop)
 
     for result in _results(work, workers, is_stopped):
@@ -190,7 +213,6 @@ def _run(
             progress(total.bills, bills, total.evaluated, total.front_rows)
         if work.is_due(result):
             work.flush(work.archive)
-            stop += [] if stop or not _is_stop_asked(work.archive, work.run) else ["stop"]
     sweep_s = time.perf_counter() - started
     if sweep_s > SOON_S:
         work.flush(work.archive)
@@ -205,13 +227,19 @@ def _run(
     return done
 
 
-def _results(work: _Work, workers: int, is_stopped: Callable[[], bool]) -> Iterator[BillResult]:
+def _results(
+    work: _Work, workers: int | Workforce, is_stopped: Callable[[], bool]
+) -> Iterator[BillResult]:
     """What the chosen driver finds."""
-    if work.explored is None:
-        return sweep(work.engine, workers, is_stopped, work.done)
-    from planner.search.drivers import searched
+    if work.explored is not None:
+        from planner.search.drivers import searched
 
-    return searched(work.engine, work.choice.driver, is_stopped, work.explored)
+        yield from searched(work.engine, work.choice.driver, is_stopped, work.explored)
+        return
+    yield from sweep(work.engine, workers, is_stopped, work.done)
+    again, total = kind_of(work.engine.study).sweep_again, work.total
+    if again and not total.fronts and any(total.skipped.values()):
+        yield from again(work.engine, workers, is_stopped, work.done)
 
 
 def store_answer(
@@ -282,7 +310,9 @@ def workers_for(candidates: int) -> int:
     """Processes that pay for a space of this size: one per core, or this one alone."""
     if candidates <= ALONE_CANDIDATES:
         return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if hasattr(os, "sched_getaffinity"):  # what a container or a job queue allows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _is_stop_asked(archive: Archive, run: str) -> bool:
@@ -312,6 +342,7 @@ def _summary(
         masked=dict(total.masked),
         evaluated=total.evaluated,
         rejected={name: n for name, n in total.rejected.items() if n},
+        skipped={name: n for name, n in total.skipped.items() if n},
         seconds=time.perf_counter() - started,
         evaluated_per_s_per_core=total.evaluated / max(total.cpu_s, 1e-9),
         physical_front=total.front_rows,

@@ -18,6 +18,7 @@ class Total:
     Parameters
     ----------
     evaluated, masked, rejected : counts; masked by rule, rejected by limit
+    skipped : candidates that a bound left out, by limit
     cpu_s : processor time [s]
     fronts : tables of plans that were on the physical front when they were told
     beaten : design keys of those that are on it no more
@@ -28,6 +29,7 @@ class Total:
     evaluated: int = 0
     masked: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     cpu_s: float = 0.0
     fronts: list[dict[str, Any]] = field(default_factory=list)
     beaten: set[int] = field(default_factory=set)
@@ -40,6 +42,7 @@ class Total:
         self.evaluated += result.evaluated
         self.masked.update(result.masked)
         self.rejected.update(result.rejected)
+        self.skipped.update(result.skipped)
         self.cpu_s += result.seconds
         self.beaten.update(result.beaten)
         if result.front:

@@ -84,13 +84,14 @@ def random_codes(layouts: Layouts, rows: int, rng: Rng) -> Ints:
     return np.concatenate([bought, np.array(plans, np.int32).reshape(-1, rows).T], axis=1)
 
 
-def repaired(layouts: Layouts, wishes: Ints, rng: Rng) -> tuple[Ints, Masks]:
+def repaired(layouts: Layouts, wishes: Ints, rng: Rng, tries: int = TRIES) -> tuple[Ints, Masks]:
     """The legal candidate near each wish.
 
     Parameters
     ----------
     wishes : (n, axes) level codes, legal or not
     rng : breaks ties, and shakes wishes that lead nowhere
+    tries : how often; a try costs about the same for one wish and for a hundred
 
     Returns
     -------
@@ -98,7 +99,7 @@ def repaired(layouts: Layouts, wishes: Ints, rng: Rng) -> tuple[Ints, Masks]:
     """
     codes = _with_bills(layouts, wishes, rng)
     is_legal = np.zeros(len(codes), dtype=bool)
-    for shake in range(TRIES):
+    for shake in range(tries):
         rows = np.flatnonzero(~is_legal)
         if not len(rows):
             break

@@ -7,19 +7,11 @@ take them in batches and memory stays flat in the number of candidates.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -28,20 +20,18 @@ from planner.archive.columns import ledger_columns
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
 from planner.runs.physics import PHYSICS
-from planner.space.blocks import Bill, Block, bills, blocks, columns
+from planner.search.bounds import broken_by
+from planner.search.workforce import Workforce, spread
+from planner.space.blocks import Bill, Block, bill_at, bills, blocks, columns
 from planner.space.plan_keys import plan_name
-from planner.study.read import Study, study_from_json, study_to_json
+from planner.study.read import Study
 from planner.training.engine import Engine
 from planner.training.evaluate import Evaluated, is_step_given
 from simkernel.columns import Floats
-from simkernel.errors import PlanError
 
 BLOCK_ROWS = 16384
 """Measured on the shipped studies: layouts shared by plans of a block are priced once, and below
 8,192 rows the fixed cost of a block shows."""
-
-STOP_GRACE_S = 10.0
-"""Batches in work when a stop is asked have so long to end and be kept."""
 
 BATCH_BILLS = 8
 """Bills of one chip evaluated together: enough to fill a block, few enough to stop soon."""
@@ -71,6 +61,13 @@ FOLLOWS_FROM_FRONT = frozenset(
 """Metrics that within one bill grow or shrink with time, mean power, peak power or units alone."""
 
 
+LARGE_BILL = 1 << 20
+"""Combinations of a bill that keep a core busy for themselves: each is handed out alone."""
+
+Item = tuple[tuple[int, ...], bool]
+"""Bills by their places in the space, and whether it is the second pass over them."""
+
+
 @dataclass
 class BillResult:
     """What one bill came to.
@@ -79,6 +76,8 @@ class BillResult:
     ----------
     index : of the bill
     evaluated, masked, rejected : counts; masked by rule, rejected by limit
+    skipped : candidates that a bound proves to break a limit, by limit; below 0 where they were
+        evaluated after all
     front : columns of the bill's physical front: "key", axes, metrics, ledger terms
     nearest : the same for the least-violating candidates when the bill has no feasible one
     seconds : of processor time [s]
@@ -91,6 +90,7 @@ class BillResult:
     evaluated: int = 0
     masked: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     front: dict[str, Any] = field(default_factory=dict)
     nearest: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
@@ -101,7 +101,7 @@ class BillResult:
 
 def sweep(
     engine: Engine,
-    workers: int,
+    workers: int | Workforce,
     is_stopped: Callable[[], bool],
     done: Container[int] = frozenset(),
 ) -> Iterator[BillResult]:
@@ -109,28 +109,56 @@ def sweep(
 
     Parameters
     ----------
-    workers : processes; 1 stays in this one
+    workers : processes, 1 stays in this one; or who else does it
     is_stopped : asked between batches of bills; True ends the sweep early
     done : indices of bills to leave out
     """
-    todo = batches([bill for bill in bills(engine.space) if bill.index not in done])
-    if workers > 1:
-        yield from _in_processes(engine, todo, workers, is_stopped)
-        return
-    for batch in todo:
-        if is_stopped():
-            return
-        yield from sweep_bills(engine, batch)
+    return _passed(engine, workers, is_stopped, done, is_second=False)
 
 
-def batches(todo: Sequence[Bill]) -> list[list[Bill]]:
+def sweep_left_out(
+    engine: Engine,
+    workers: int | Workforce,
+    is_stopped: Callable[[], bool],
+    done: Container[int] = frozenset(),
+) -> Iterator[BillResult]:
+    """The second pass: what bounds left out of the sweep, for a study where nothing is feasible.
+
+    Which plans come nearest to feasible is only known once all are evaluated. Bills have indices
+    of their own in it; arguments as of `sweep`.
+    """
+    return _passed(engine, workers, is_stopped, done, is_second=True)
+
+
+def _passed(
+    engine: Engine,
+    workers: int | Workforce,
+    is_stopped: Callable[[], bool],
+    done: Container[int],
+    *,
+    is_second: bool,
+) -> Iterator[BillResult]:
+    first = len(engine.space.bill_codes) if is_second else 0
+    few = BATCH_BILLS if engine.space.plans_per_bill < LARGE_BILL else 1
+    todo = batches([bill for bill in bills(engine.space) if first + bill.index not in done], few)
+    items = [(tuple(bill.index for bill in batch), is_second) for batch in todo]
+    for results in spread(engine, sweep_batch, items, workers, is_stopped):
+        yield from results
+
+
+def sweep_batch(engine: Engine, item: Item) -> list[BillResult]:
+    """The work of a batch, wherever it is done."""
+    indices, is_second = item
+    return sweep_bills(engine, [bill_at(engine.space, i) for i in indices], is_second=is_second)
+
+
+def batches(todo: Sequence[Bill], few: int) -> list[list[Bill]]:
     """Bills of one chip, a few at a time: small bills share the fixed cost of a block."""
-    chips = groupby(todo, key=lambda bill: bill.values["accelerator"])
-    return [list(some) for _, group in chips for some in iter(partial(_next_few, iter(group)), [])]
-
-
-def _next_few(rest: Iterator[Bill]) -> list[Bill]:
-    return list(islice(rest, BATCH_BILLS))
+    found = []
+    for _, group in groupby(todo, key=lambda bill: bill.values["accelerator"]):
+        of_chip = list(group)
+        found += [of_chip[at : at + few] for at in range(0, len(of_chip), few)]
+    return found
 
 
 def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
@@ -138,14 +166,21 @@ def sweep_bill(engine: Engine, bill: Bill) -> BillResult:
     return sweep_bills(engine, [bill])[0]
 
 
-def sweep_bills(engine: Engine, batch: Sequence[Bill]) -> list[BillResult]:
-    """Every candidate of some bills of one chip, evaluated; the physical front of each bill."""
-    started = time.process_time()
-    states = {bill.index: _State(BillResult(bill.index)) for bill in batch}
+def sweep_bills(
+    engine: Engine, batch: Sequence[Bill], *, is_second: bool = False
+) -> list[BillResult]:
+    """Every candidate of some bills of one chip, evaluated; the physical front of each bill.
+
+    Those that a bound proves infeasible are only counted. In the second pass these alone are
+    evaluated, for a study where nothing is feasible, and counted anew.
+    """
+    started = time.thread_time()
+    first = len(engine.space.bill_codes) if is_second else 0
+    states = {bill.index: _State(BillResult(first + bill.index)) for bill in batch}
     waiting: list[tuple[int, Block]] = []
     for bill in batch:
-        for block in blocks(engine.space, bill, BLOCK_ROWS):
-            states[bill.index].result.masked.update(block.masked)
+        for whole in blocks(engine.space, bill, BLOCK_ROWS):
+            block = _left_by_bounds(engine, bill, whole, states[bill.index].result, is_second)
             if len(block):
                 waiting.append((bill.index, block))
             if sum(len(b) for _, b in waiting) >= BLOCK_ROWS:
@@ -154,8 +189,25 @@ def sweep_bills(engine: Engine, batch: Sequence[Bill]) -> list[BillResult]:
     results = [state.closed() for state in states.values()]
     rows = max(sum(result.evaluated for result in results), 1)
     for result in results:
-        result.seconds = (time.process_time() - started) * result.evaluated / rows
+        result.seconds = (time.thread_time() - started) * result.evaluated / rows
     return results
+
+
+def _left_by_bounds(
+    engine: Engine, bill: Bill, block: Block, result: BillResult, is_second: bool
+) -> Block:
+    """What is to be evaluated of a block; the rest is counted."""
+    if not is_second:
+        result.masked.update(block.masked)
+    if not len(block):
+        return block
+    chip = str(bill.values["accelerator"])
+    broken = broken_by(engine, columns(engine.space, block), chip)
+    is_out = np.zeros(len(block), dtype=bool)
+    for limit, is_broken in broken.items():
+        result.skipped[limit] += int(is_broken.sum()) * (-1 if is_second else 1)
+        is_out |= is_broken
+    return block.take(is_out == is_second)
 
 
 @dataclass
@@ -325,76 +377,3 @@ def remember_nearest(
         best = np.argsort(new["worst_excess"], kind="stable")[:LEAST_KEPT]
         new = {name: value[best] for name, value in new.items()}
     result.nearest = new
-
-
-_ENGINE: list[Engine] = []
-_BILLS: list[Bill] = []
-
-
-def _set_engine(study_json: str) -> None:
-    """Each process reads the study once; Ctrl-C is the first process's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    study = study_from_json(study_json)
-    _ENGINE[:] = [PHYSICS[study.kind].prepare(study)]
-    _BILLS[:] = bills(_ENGINE[0].space)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes begun inside never hear Ctrl-C, not even while they are still loading."""
-    if not hasattr(signal, "pthread_sigmask"):  # no such masks on Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _end_with(parent: int) -> None:
-    """A process whose parent was killed has nobody to work for."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
-
-
-def _sweep_in_process(indices: Sequence[int]) -> list[BillResult]:
-    return sweep_bills(_ENGINE[0], [_BILLS[index] for index in indices])
-
-
-def _in_processes(
-    engine: Engine, todo: Sequence[Sequence[Bill]], workers: int, is_stopped: Callable[[], bool]
-) -> Iterator[BillResult]:
-    """Batches handed out one by one; two wait per process, so a stop loses little work."""
-    context = multiprocessing.get_context("spawn")  # a fork would inherit DuckDB's locks
-    pool = ProcessPoolExecutor(workers, context, _set_engine, (study_to_json(engine.study),))
-    waiting: set[Future[list[BillResult]]] = set()
-    queue, stopped_at = iter(todo), None
-    try:
-        while stopped_at is None or time.monotonic() - stopped_at < STOP_GRACE_S:
-            if stopped_at is None and is_stopped():
-                stopped_at = time.monotonic()
-            while stopped_at is None and len(waiting) < 2 * workers:
-                batch = next(queue, None)
-                if batch is None:
-                    break
-                with _deaf_to_interrupts():
-                    indices = [bill.index for bill in batch]
-                    waiting.add(pool.submit(_sweep_in_process, indices))
-            if not waiting:
-                return
-            done, waiting = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield from future.result()
-    except BrokenProcessPool as error:
-        raise PlanError(
-            "a process of the sweep was killed, perhaps for want of memory; batches stored before "
-            "are kept; run with --workers 1"
-        ) from error
-    finally:
-        processes = list((getattr(pool, "_processes", None) or {}).values()) if waiting else []
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:  # deep in a bill that nobody waits for any more
-            process.terminate()

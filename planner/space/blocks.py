@@ -122,6 +122,10 @@ class Block:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def take(self, rows: npt.NDArray[np.bool_]) -> Block:
+        """The same counts with some of the candidates."""
+        return Block(self.codes[rows], self.keys[rows], self.masked)
+
 
 def make_space(
     study: Study,
@@ -166,13 +170,17 @@ def make_space(
 
 def bills(space: Space) -> Iterator[Bill]:
     """Every hardware bill, the forbidden ones too, in the order of the study."""
-    for index, row in enumerate(space.bill_codes):
-        codes = tuple(int(code) for code in row)
-        values = {n: space.levels[n][c] for n, c in zip(space.bill_axes, codes, strict=True)}
-        context = Context(space.model, space.chips[str(values["accelerator"])], space.levels)
-        broken = (rule.name for rule in space.bill_rules if not rule.allows(values, context))
-        key = _bill_key(space, codes)
-        yield Bill(index, key, codes, MappingProxyType(values), next(broken, ""))
+    return (bill_at(space, index) for index in range(len(space.bill_codes)))
+
+
+def bill_at(space: Space, index: int) -> Bill:
+    """One hardware bill by its place in the study."""
+    codes = tuple(int(code) for code in space.bill_codes[index])
+    values = {n: space.levels[n][c] for n, c in zip(space.bill_axes, codes, strict=True)}
+    context = Context(space.model, space.chips[str(values["accelerator"])], space.levels)
+    broken = (rule.name for rule in space.bill_rules if not rule.allows(values, context))
+    key = _bill_key(space, codes)
+    return Bill(index, key, codes, MappingProxyType(values), next(broken, ""))
 
 
 def blocks(space: Space, bill: Bill, size: int = 4096) -> Iterator[Block]:

@@ -339,7 +339,7 @@ def _times(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> dic
     tokens_per_s = _tokens(engine, plans) / step_s
     per_device = tokens_per_s / plans.devices
     flop_per_s = per_device * engine.flop_per_token
-    goodput = _goodput(engine, plans.devices)
+    goodput = goodput_of(engine, plans.devices)
     seconds = engine.job.tokens / tokens_per_s / goodput
     return {
         "step_s": step_s,
@@ -353,7 +353,7 @@ def _times(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> dic
     }
 
 
-def _goodput(engine: Engine, devices: Codes) -> Floats:
+def goodput_of(engine: Engine, devices: Codes) -> Floats:
     """Useful share of wall time with checkpoints at the availability-optimal interval."""
     if "goodput_frac" in engine.study.pin:
         return np.full(len(devices), engine.study.pin["goodput_frac"])

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from test_bench_run import Watch, processor_s
 
 from planner.search.sweep import sweep_bill
 from planner.space.blocks import bills
@@ -54,3 +55,34 @@ def test_gpt3_on_4096_a100_is_swept_exactly_within_half_a_minute(tmp_path, tell)
     tell("GPT-3 175B: study to stored front, s", f"{seconds:.1f}", "<= 30")
     assert found["candidates"]["enumerated"] >= CALCULON_POINTS
     assert seconds <= 30.0
+
+
+LARGER = {1: "[4096]", 2: "[2048, 4096]", 4: "[1536, 2048, 3072, 4096]"}
+"""Times the space, and its devices."""
+
+
+@pytest.mark.bench
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_two_hundred_million_candidates_take_no_more_memory_than_sixty(tmp_path, tell):
+    """A space that is four times as large would need a machine that is, or never end."""
+    found = {}
+    for times, devices in LARGER.items():
+        words = ("run", STUDY, "--set", f"devices={devices}", "--workers", "2", "--json")
+        before_s, db = processor_s(), tmp_path / f"{times}.duckdb"
+        process = subprocess.Popen(
+            [*PLANNER, *words, "--db", db], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        watch = Watch(process)
+        watch.start()
+        out, err = process.communicate()
+        watch.join()
+        assert process.returncode == 0, err
+        counts = json.loads(out)["candidates"]
+        found[times] = (counts["enumerated"], processor_s() - before_s, watch.most_bytes)
+        tell(f"{counts['enumerated']:,} combinations: evaluated", f"{counts['evaluated']:,}")
+        tell(f"{counts['enumerated']:,}: processor seconds", f"{found[times][1]:.1f}")
+        tell(f"{counts['enumerated']:,}: resident bytes", f"{watch.most_bytes / 1e9:.2f} GB")
+    (small, first_s, _), (large, last_s, most) = found[1], found[4]
+    assert large > 2e8
+    assert most <= 1e9
+    assert last_s / first_s <= 1.2 * large / small

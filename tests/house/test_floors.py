@@ -24,6 +24,7 @@ ROOMS_OF = {
     "optuna": ("planner/search/*",),
     "dask": ("planner/search/*",),
     "distributed": ("planner/search/*",),
+    "cloudpickle": ("planner/search/*",),  # comes with Dask
     "pandas": ("planner/ingest/*", "planner/exports/*", "planner/report/*", "planner/pages/*"),
     "altair": ("planner/report/*", "planner/pages/*", "app.py"),
     "streamlit": ("app.py", "planner/pages/*"),

@@ -107,7 +107,7 @@ def test_five_mistakes_are_told_in_one_go_each_with_its_line(tmp_path, monkeypat
         (("run", "none.toml"), "cannot be read"),
         (("run", "."), "cannot be read"),
         (("run", "x.toml", "--budget", "soon"), "wanted candidates or seconds"),
-        (("run", "x.toml", "--engine", "dask:host"), "not in this version"),
+        (("run", "x.toml", "--engine", "dask:host"), "wanted local, or dask:ADDRESS"),
         (("run", "x.toml", "--workers", "0"), "--workers"),
         (("run", "x.toml", "--seed", "-1"), "seed"),
         (("run", "x.toml", "--set", "axes.tp"), "has no value"),

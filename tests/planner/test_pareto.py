@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from planner.pareto import merge, nondominated, nondominated_by, rounded_hash
+from planner.pareto import merge, nondominated, nondominated_by, rounded_hash, thinned
 from simkernel.errors import PlanError
 
 TABLES = st.tuples(st.integers(0, 60), st.integers(1, 6)).flatmap(
@@ -27,6 +27,18 @@ def by_definition(points):
 def test_the_front_is_what_the_definition_of_dominance_says(points):
     """Plans would be kept that another plan beats, or lost that none beats."""
     assert np.array_equal(nondominated(points), by_definition(points))
+
+
+@given(TABLES, st.integers(1, 20))
+def test_what_is_not_shown_lies_near_something_that_is(points, most):
+    """A reader of a thinned front would not know that a corner of it is missing."""
+    is_kept, epsilon = thinned(points, most)
+    assert is_kept.sum() <= most
+    if not len(points):
+        return
+    extent = np.maximum(np.ptp(points, axis=0), 1e-300)
+    apart = np.abs(points[:, None] - points[None, is_kept]) / extent
+    assert np.all(apart.max(axis=2).min(axis=1) <= epsilon + 1e-12)
 
 
 @given(TABLES, st.integers(1, 20))

@@ -114,6 +114,24 @@ def test_no_plan_is_evaluated_twice(driver, tmp_path, monkeypatch):
     assert len({repr(row) for row in seen}) == len(seen)
 
 
+@pytest.mark.parametrize("name", ["sweep", "evolve", "sample"])
+def test_a_stop_from_elsewhere_ends_every_driver(name, tmp_path, monkeypatch):
+    """A person would have to kill a search, and could not see what it found."""
+    archive = Archive(tmp_path / "x.duckdb")
+    monkeypatch.setattr(running, "FLUSH_S", 0.0)
+    asked = []
+
+    def ask(done, bills, evaluated, front):
+        if not asked:
+            asked.append(archive.runs()[-1].run)
+            archive.tell(asked[0], "stop_asked", {})
+
+    done = run_study(engine(name), archive, workers=1, progress=ask)
+    assert done.state == "stopped"
+    assert done.run == asked[0]
+    assert 0 < done.summary.evaluated < 5000
+
+
 def test_a_run_without_a_feasible_plan_goes_on(driver, tmp_path, monkeypatch):
     """The least-violating plans of the first part would be forgotten."""
     whole = run_of(driver, tmp_path / "whole.duckdb", NONE_FEASIBLE)

@@ -15,7 +15,7 @@ from planner.archive.store import Archive
 from planner.costing.second_pass import cost_plans
 from planner.metrics import is_at_least, metric_names, metrics_of
 from planner.runs.run import ALONE_CANDIDATES, joined, run_study, workers_for
-from planner.search import sweep
+from planner.search import workforce
 from planner.study.read import study_from_json, study_from_text
 from planner.study.settings import with_settings
 from planner.training.engine import catalogue_names
@@ -31,7 +31,7 @@ def test_a_run_prints_one_document_with_the_keys_of_the_contract(workspace):
     """Scripts of users would break."""
     for document in workspace.documents:
         assert set(document) >= KEYS
-        assert set(document["candidates"]) == {"enumerated", "masked", "evaluated"}
+        assert set(document["candidates"]) == {"enumerated", "masked", "skipped", "evaluated"}
         for row in document["front"]:
             assert {"plan", "site", "accelerator", "devices", "tensor_parallel"} <= set(row)
             assert {"days", "usd", "kgco2e", "mfu_frac", "days_low", "days_high"} <= set(row)
@@ -63,7 +63,7 @@ def test_one_process_or_two_give_the_same_front(workspace):
 
 def test_a_small_study_is_swept_without_another_process(workspace, tmp_path, monkeypatch):
     """Loading processes would take longer than the sweep they share."""
-    monkeypatch.setattr(sweep, "ProcessPoolExecutor", None)
+    monkeypatch.setattr(workforce, "ProcessPoolExecutor", None)
     answer = planner("run", workspace.study, "--db", tmp_path / "x.duckdb", "--json")
     assert answer.document["front_hash"] == workspace.documents[0]["front_hash"]
     assert workers_for(ALONE_CANDIDATES) == 1
