@@ -23,6 +23,7 @@ from planner.pareto import nondominated
 from planner.runs.physics import PHYSICS
 from planner.runs.total import Total
 from planner.search.sweep import sweep
+from planner.search.workforce import Workforce
 from planner.study.parts import DEFAULT_OBJECTIVES
 from planner.study.read import Study
 from planner.uncertainty.inputs import Inputs
@@ -82,7 +83,7 @@ def workload_study(study: Study, name: str) -> Study:
     )
 
 
-def offers_of(study: Study, catalog: Catalog, workers: int) -> list[Offer]:
+def offers_of(study: Study, catalog: Catalog, workers: int | Workforce) -> list[Offer]:
     """The efficient ways to do one workload, a few for each chip and site.
 
     Parameters

@@ -26,6 +26,7 @@ from planner.fleet.options import asset_of, offers_of, option_of, workload_study
 from planner.fleet.problem import Asset, Horizon, Limits, Option, Problem, Run, Stream
 from planner.fleet.program import CARBON, COST, Program, Solved
 from planner.search.sweep import BillResult
+from planner.search.workforce import Workforce
 from planner.space.plan_keys import plan_name
 from planner.study.fleet import Demand
 from planner.study.read import Study
@@ -57,7 +58,7 @@ class FleetEngine:
     catalog: Catalog
     space: FleetSpace
     missing: Mapping[str, str]
-    workers: list[int]
+    workers: list[int | Workforce]
 
     @cached_property
     def problem(self) -> Problem:
@@ -89,7 +90,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> FleetEngine:
     return FleetEngine(study, catalog, FleetSpace(study.fleet.points), MappingProxyType({}), [1])
 
 
-def problem_of(study: Study, catalog: Catalog, workers: int) -> Problem:
+def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Problem:
     """The study as a problem; raises as a run of each workload's own study."""
     assets: list[Asset] = []
     places: dict[tuple[str, str], int] = {}
@@ -118,7 +119,7 @@ def problem_of(study: Study, catalog: Catalog, workers: int) -> Problem:
 
 def sweep(
     engine: FleetEngine,
-    workers: int,
+    workers: int | Workforce,
     is_stopped: Callable[[], bool],
     done: Container[int] = frozenset(),
 ) -> Iterator[BillResult]:
