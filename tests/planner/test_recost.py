@@ -19,7 +19,7 @@ from planner.study.settings import with_settings
 from planner.training.engine import catalogue_names, prepare
 from simkernel.errors import BadStudy, MissingFact, UnknownName
 
-OF_ONE_RUN = {"run", "parent", "seconds", "evaluated_per_s_per_core", "notes"}
+OF_ONE_RUN = {"run", "parent", "seconds", "evaluated_per_s_per_core", "notes", "trace"}
 """Keys in which a run priced anew may differ from a fresh one."""
 
 COSTINGS = {
