@@ -14,7 +14,7 @@ from costdata.network_build import fabric_links, fabric_switches, fabric_tiers
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import Columns
 from simkernel.ledger import Ledger
-from simkernel.reliability import spares
+from simkernel.reliability import covering_spares, spares
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,15 @@ class Support:
     storage_pb_per_device, head_nodes_per_host : size of storage and management
     device_mtbf_hours : device-hours per failure that takes a host out of work
     repair_hours : until the host is back; 0 buys no spares
+    spare_coverage_frac : share of the time in which enough hosts stand by; None for as many as
+        are under repair on average
     """
 
     storage_pb_per_device: float
     head_nodes_per_host: float
     device_mtbf_hours: float
     repair_hours: float
+    spare_coverage_frac: float | None = None
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,20 @@ def hardware_bill(
 def _spare_units(working: Floats, bought: Floats, units: UnitShapes, support: Support) -> Floats:
     """Units on top: hosts under repair, less the whole hosts that are stranded anyway."""
     host_devices = units.devices_per_unit / units.hosts_per_unit
-    down = spares(working, support.device_mtbf_hours, support.repair_hours)
+    down = _hosts_ready(working, support)
     idle_hosts = np.floor((bought * units.devices_per_unit - working) / host_devices)
     short: Floats = np.ceil(np.maximum(down - idle_hosts, 0.0) / units.hosts_per_unit)
     return short
+
+
+def _hosts_ready(working: Floats, support: Support) -> Floats:
+    """Whole hosts to hold ready."""
+    rate = (working, support.device_mtbf_hours, support.repair_hours)
+    if support.spare_coverage_frac is None:
+        return np.asarray(spares(*rate))
+    counts, code = np.unique(working, return_inverse=True)
+    ready = covering_spares(counts, *rate[1:], support.spare_coverage_frac)
+    return ready[code].reshape(working.shape)
 
 
 @dataclass(frozen=True)

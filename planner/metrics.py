@@ -96,6 +96,17 @@ def _train() -> Iterator[Metric]:
     )
     for name, unit, direction, doc in rows:
         yield Metric(name, unit, TRAIN, direction, "physics", doc, is_predicted=True)
+    for name, unit, direction, doc in (
+        ("days_p10", "day", low, "by which one run of ten has ended, failures falling well"),
+        ("days_p50", "day", low, "by which half of all such runs have ended"),
+        ("days_p90", "day", low, "by which nine runs of ten have ended, failures falling badly"),
+        ("job_mtbf_h", "h", high, "between failures that stop the job"),
+        ("checkpoint_s", "s", low, "that training stands for one checkpoint"),
+        ("recovery_s", "s", low, "from a failure until training goes on"),
+        ("failures_per_day", "1/day", low, "that stop the job"),
+        ("checkpoint_interval_s", "s", low, "of work between checkpoints, the best one"),
+    ):
+        yield Metric(name, unit, TRAIN, direction, "physics", doc)
     doc = "trained or written, over all devices"
     yield Metric("tokens_per_s_per_device", "1/s", WORK, high, "physics", doc, is_predicted=True)
 

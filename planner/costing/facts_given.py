@@ -35,7 +35,19 @@ OF_A_HOST = ("facility.colo.*", "facility.staff.*", "defaults.staff_usd_per_year
 OF_A_PRICE = ("accelerators.price_usd", "accelerators.price_basis", "servers.price_usd")
 """Facts that matter where hardware is owned, where its site is paid, where no price is given."""
 
-OF_GOODPUT = ("defaults.checkpoint_s", "defaults.recovery_s")
+OF_RELIABILITY = {
+    "device_mtbf_h": ("failures.*", "defaults.device_mtbf_h"),
+    "checkpoint_s": ("defaults.checkpoint_wait_s",),
+    "storage_gbytes_per_s": ("defaults.storage_bytes_per_s_per_device",),
+    "recovery_s": ("defaults.recovery_s",),
+    "repair_h": ("defaults.repair_h",),
+}
+"""Keys of [reliability] and the facts that they stand for."""
+
+OF_GOODPUT = (
+    "defaults.checkpoint_wait_s", "defaults.storage_bytes_per_s_per_device",
+    "defaults.recovery_s", "failures.*",
+)  # fmt: skip
 OF_A_RUN = (
     *OF_GOODPUT, "defaults.framework_bytes", "defaults.fragmentation_frac",
     "defaults.device_mtbf_h", "defaults.repair_h", "defaults.host_s_*",
@@ -112,6 +124,9 @@ def _of_planning(study: Study, catalog: Catalog) -> Iterator[str]:
         yield from OF_TRAINING
     if "goodput_frac" in study.pin:
         yield from OF_GOODPUT
+    for key, names in OF_RELIABILITY.items():
+        if getattr(study.reliability, key) is not None:
+            yield from names
     if "network_overhead_frac" in study.pin:
         yield from OF_THE_NETWORK_W
 

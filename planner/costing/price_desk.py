@@ -114,7 +114,7 @@ def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
         study=study,
         terms=terms,
         shares=yearly_shares(terms),
-        quotes=quotes_of(study.costing, catalog, chips),
+        quotes=quotes_of(study.costing, catalog, chips, reliability=study.reliability),
         chip_unverified=np.array([_count(chip_facts(study, catalog, name)) for name in chips]),
         site_unverified=np.array([_count(site_facts(study, catalog, name)) for name in sites]),
         unverified=_count(planning_facts(study, catalog)),

@@ -22,7 +22,11 @@ from costdata.hardware_bill import (
     it_w,
 )
 from costdata.quotes import TYPICAL, RoomParts, room_parts, stacked
+from planner.study.parts import Reliability
 from simkernel.columns import Codes, Floats
+
+CATALOGUES = Reliability()
+"""Failures and spares as the catalogue has them."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,17 @@ class Rows:
     oversubscription: Floats
 
 
-def shelf_of(catalog: Catalog, names: Sequence[str], end: int = TYPICAL) -> Shelf:
+def shelf_of(
+    catalog: Catalog,
+    names: Sequence[str],
+    end: int = TYPICAL,
+    reliability: Reliability = CATALOGUES,
+) -> Shelf:
     """Units, hosts, ports and parts of some chips; `end` of the bands of parts.
+
+    Parameters
+    ----------
+    reliability : the study's own failures and spares
 
     Raises
     ------
@@ -81,15 +94,23 @@ def shelf_of(catalog: Catalog, names: Sequence[str], end: int = TYPICAL) -> Shel
         devices_per_host=per_host,
         rails=rails,
         parts=stacked(room_parts(catalog, float(port), end).table for port in ports),
-        support=Support(
-            storage_pb_per_device=catalog.planning("storage_pb_per_device"),
-            head_nodes_per_host=catalog.planning("head_nodes_per_host"),
-            device_mtbf_hours=catalog.planning("device_mtbf_h"),
-            repair_hours=catalog.planning("repair_h"),
-        ),
+        support=_support(catalog, reliability),
         rest_w=chips.power.idle_w + chips.power.host_idle_w,
         storage_w_per_pb=catalog.planning("storage_w_per_pb"),
         head_node_w=catalog.planning("head_node_w"),
+    )
+
+
+def _support(catalog: Catalog, reliability: Reliability) -> Support:
+    """What stands beside devices; where nobody knows the rate of failures, spares by ours."""
+    mtbf_h, repair_h = reliability.device_mtbf_h, reliability.repair_h
+    known_h = mtbf_h if isinstance(mtbf_h, float) else catalog.planning("device_mtbf_h")
+    return Support(
+        storage_pb_per_device=catalog.planning("storage_pb_per_device"),
+        head_nodes_per_host=catalog.planning("head_nodes_per_host"),
+        device_mtbf_hours=known_h,
+        repair_hours=catalog.planning("repair_h") if repair_h is None else repair_h,
+        spare_coverage_frac=reliability.spare_coverage_frac,
     )
 
 

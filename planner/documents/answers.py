@@ -28,6 +28,7 @@ from planner.serving.replay import SEEDS, replayed
 from planner.space.single import Single, single
 from planner.study.read import Study, read_study, study_document, tables_named_in
 from planner.study.settings import with_settings
+from planner.training.breakeven import breakeven, is_date_unknown
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 
@@ -179,9 +180,16 @@ def evaluate_study(study: Study, *, is_replayed: bool = False) -> dict[str, Any]
         **replays,
         "taken": {**found.taken, **taken},
         **explained_document(explained),
+        **_surface(study, explained.metrics),
         "violations": [*explained.violations, *broken],
         "notes": kind_of(study).notes(study, found.engine.catalog) | unreplayed,
     }
+
+
+def _surface(study: Study, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan needs of machines whose rate of failures nobody knows; else nothing."""
+    is_asked = study.kind == "train" and is_date_unknown(study)
+    return {"breakeven": breakeven(study, metrics)} if is_asked else {}
 
 
 def _replays(found: Single, is_feasible: bool) -> dict[str, Any]:

@@ -125,7 +125,23 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
         lines.append(f"nearest feasible: {change['axis']} {change['from']} -> {change['to']}")
     if "replay" in document:
         lines.append(replayed_text(document["replay"]))
+    if "breakeven" in document:
+        lines.append(_breakeven_table(document["breakeven"]))
     return "\n".join([*lines, *_plan_parts(document)])
+
+
+def _breakeven_table(found: Mapping[str, Any]) -> str:
+    """Days by rate of failures and time of recovery, and the rate at which a limit still holds."""
+    recoveries = [f"recovery {s:,.0f} s" for s in found["recovery_s"]]
+    rows = [
+        [f"{hours:,.0f}", *map(_figure, days)]
+        for hours, days in zip(found["device_mtbf_h"], found["days"], strict=True)
+    ]
+    if found["days_limit"] is not None:
+        label = f"at least, for {found['days_limit']:g} days"
+        rows.append([label, *map(_figure, found["least_device_mtbf_h"])])
+    title = "days, if one device fails every so many hours"
+    return _table(title, ["device-hours", *recoveries], rows)
 
 
 def explain_text(document: Mapping[str, Any]) -> str:

@@ -339,6 +339,51 @@ class Search:
     ] = ""
 
 
+@dataclass(frozen=True, config=_CONFIG)
+class Reliability:
+    """The table [reliability]: failures and what is done against them; None is the catalogue's.
+
+    `device_mtbf_h` stands for all components together, in device-hours per failure that stops the
+    job; "unknown" gives no date but the rate of failures at which a limit still holds.
+    `checkpoint` says whether training waits for the file or it is written in the background.
+    `spare_coverage_frac` is the share of time in which enough hosts stand by; without it as many
+    stand by as are under repair on average.
+    """
+
+    device_mtbf_h: Annotated[
+        Amount | Literal["unknown"] | None,
+        Field(description='device-hours per failure, e.g. 50677, or "unknown"'),
+    ] = None
+    checkpoint: Annotated[
+        Literal["storage", "background"], Field(description='"storage" or "background"')
+    ] = "storage"
+    checkpoint_s: Annotated[
+        Amount | None, Field(description="seconds that training stands for one checkpoint")
+    ] = None
+    storage_gbytes_per_s: Annotated[
+        Amount | None,
+        Field(le=1e6, description="GB/s that the storage writes, all hosts together"),
+    ] = None
+    recovery_s: Annotated[
+        Amount | None, Field(description="seconds to detect a failure and start again")
+    ] = None
+    repair_h: Annotated[
+        AtLeastZero | None, Field(le=8760, description="hours until a host is back; 0: no spares")
+    ] = None
+    spare_coverage_frac: Annotated[
+        Fraction | None, Field(gt=0, lt=1, description="share of time, above 0 and below 1")
+    ] = None
+
+    @property
+    def is_mtbf_unknown(self) -> bool:
+        """No date can be given."""
+        return self.device_mtbf_h == "unknown"
+
+
+OF_TRAINING_ALONE = ("checkpoint", "checkpoint_s", "storage_gbytes_per_s", "recovery_s")
+"""Keys of [reliability] that only a run with checkpoints asks for."""
+
+
 DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(
     {
         "train": Objectives(minimise=("days", "usd", "kgco2e")),

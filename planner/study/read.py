@@ -24,9 +24,11 @@ from planner.study.lines import Path, line_of, lines_of
 from planner.study.numbers import numbers, pins, scenarios
 from planner.study.parts import (
     DEFAULT_OBJECTIVES,
+    OF_TRAINING_ALONE,
     Costing,
     Header,
     Objectives,
+    Reliability,
     Search,
     ServeWorkload,
     TrainWorkload,
@@ -36,18 +38,9 @@ from planner.study.traffic import check_serving, traces_named, with_files
 from simkernel.errors import BadFile
 
 SECTIONS = (
-    *(
-        "study",
-        "workload",
-        "axes",
-        "costing",
-        "limits",
-        "objectives",
-        "pin",
-        "scenarios",
-        "search",
-    ),
-)
+    "study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios", "search",
+    "reliability",
+)  # fmt: skip
 
 ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
 """Algorithms of each driver; its own is the first."""
@@ -89,6 +82,7 @@ class Study:
     scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
         choose; every combination is costed apart and has a front of its own
     search : how candidates are found
+    reliability : failures, checkpoints, spares
     text : the study as written
     folder : where relative paths of the study start
     """
@@ -105,6 +99,7 @@ class Study:
     pin: Mapping[str, float]
     scenarios: Mapping[str, tuple[float, ...]]
     search: Search
+    reliability: Reliability
     text: str
     folder: File
 
@@ -189,12 +184,15 @@ def study_document(study: Study) -> dict[str, Any]:
         "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
         "pin": dict(study.pin),
         **_scenarios_document(study),
-        **({} if study.search == Search() else {"search": _given(asdict(study.search))}),
+        **_unless_plain("search", study.search, Search()),
+        **_unless_plain("reliability", study.reliability, Reliability()),
     }
 
 
-def _given(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if value is not None}
+def _unless_plain(name: str, table: Any, plain: Any) -> dict[str, Any]:
+    """One of the tables a study need not have; nothing where it says nothing."""
+    given = {key: value for key, value in asdict(table).items() if value is not None}
+    return {} if table == plain else {name: given}
 
 
 def _scenarios_document(study: Study) -> dict[str, Any]:
@@ -268,6 +266,7 @@ def _checked(
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
+        reliability=_reliability(tables["reliability"], kind, faults),
         text=text,
         folder=folder,
     )
@@ -441,6 +440,15 @@ def _search(table: Mapping[str, Any], faults: Faults) -> Search:
         faults.add(path, found.algorithm, problem, f"wanted {' or '.join(wanted)}" if wanted
                    else "leave it out")  # fmt: skip
     return found
+
+
+def _reliability(table: Mapping[str, Any], kind: str, faults: Faults) -> Reliability:
+    idle = [key for key in table if kind == "serve" and key in OF_TRAINING_ALONE]
+    idle += list(table) if kind == "hardware" else []
+    for key in idle:
+        problem = f"a {kind} study has no use for it"
+        faults.add(("reliability", key), table[key], problem, "remove it")
+    return _part(Reliability, table, ("reliability",), faults) or Reliability()
 
 
 def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:

@@ -18,9 +18,10 @@ from planner.costing.purchase import Rows, bill_of, rest_watts
 from planner.metrics import find_metric, is_at_least
 from planner.study.read import Study
 from planner.training.engine import Engine
-from simkernel import plugins, reliability
+from planner.training.goodput import Stops, stop_ledgers, stop_metrics, stops
+from simkernel import plugins
 from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD, RECOMPUTE, TrainingPlans
-from simkernel.columns import Codes, Floats, Masks
+from simkernel.columns import Floats, Masks
 from simkernel.hardware import PRECISIONS, TOPOLOGIES, Chips
 from simkernel.ledger import Ledger
 from simkernel.placement import order_code
@@ -278,12 +279,13 @@ def _gathered(
     mean_w = np.full(len(plans), pin["device_mean_w"]) if "device_mean_w" in pin else watts.mean_w
     peak_w = np.full(len(plans), pin["device_peak_w"]) if "device_peak_w" in pin else watts.peak_w
     bought = _bought(engine, plans, step, accelerator)
+    stopped = stops(engine, bought.bill, accelerator)
     it_mean, it_peak = (
         it_w(bought.bill, bought.watts, working)
         for working in (mean_w + watts.host_mean_w, peak_w + watts.host_peak_w)
     )
     metrics = {
-        **_times(engine, chip, plans, step),
+        **_times(engine, chip, plans, step, stopped),
         **bought.metrics,
         "validated": engine.measured(accelerator)[plans.precision_code],
         "resident_bytes": np.asarray(step.resident.total),
@@ -300,7 +302,12 @@ def _gathered(
         metrics=metrics,
         limits=_limits(engine, chip, plans, metrics, accelerator)
         | _host_limits(engine, chip, step),
-        ledgers={"step_s": step.time, "resident_bytes": step.resident, "it_w": it_mean},
+        ledgers={
+            "step_s": step.time,
+            "resident_bytes": step.resident,
+            "it_w": it_mean,
+            **stop_ledgers(engine, stopped),
+        },
         traffic={
             "inside_bytes_per_step": step.inside_bytes,
             "outside_bytes_per_step": step.outside_bytes,
@@ -341,36 +348,26 @@ def _bought(engine: Engine, plans: TrainingPlans, step: Step, accelerator: str) 
     return Bought(bill, rest_watts(shelf, rows, rest_w), metrics)
 
 
-def _times(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> dict[str, Floats]:
+def _times(
+    engine: Engine, chip: Chips, plans: TrainingPlans, step: Step, stopped: Stops
+) -> dict[str, Floats]:
     """Speed, days and goodput of each row."""
     step_s = np.asarray(step.time.total)
     tokens_per_s = _tokens(engine, plans) / step_s
     per_device = tokens_per_s / plans.devices
     flop_per_s = per_device * engine.flop_per_token
-    goodput = _goodput(engine, plans.devices)
-    seconds = engine.job.tokens / tokens_per_s / goodput
+    useful_s = engine.job.tokens / tokens_per_s
+    seconds = useful_s / stopped.goodput_frac
     return {
         "step_s": step_s,
         "tokens_per_s": tokens_per_s,
         "tokens_per_s_per_device": per_device,
         "model_flop_per_s_per_device": flop_per_s,
         "mfu_frac": flop_per_s / peak_of(chip, plans),
-        "goodput_frac": goodput,
+        **stop_metrics(engine, stopped, useful_s),
         "days": seconds / SECONDS_PER_DAY,
         "device_hours": seconds / SECONDS_PER_HOUR * plans.devices,
     }
-
-
-def _goodput(engine: Engine, devices: Codes) -> Floats:
-    """Useful share of wall time with checkpoints at the availability-optimal interval."""
-    if "goodput_frac" in engine.study.pin:
-        return np.full(len(devices), engine.study.pin["goodput_frac"])
-    figure = engine.catalog.planning
-    job_mtbf_s = reliability.mtbf_s(figure("device_mtbf_h") * SECONDS_PER_HOUR, devices)
-    checkpoint_s, recovery_s = figure("checkpoint_s"), figure("recovery_s")
-    interval_s = reliability.available_interval_s(job_mtbf_s, checkpoint_s, recovery_s)
-    lost = reliability.lost_frac(job_mtbf_s, interval_s, checkpoint_s, recovery_s)
-    return np.asarray(reliability.goodput_frac(lost))
 
 
 def _host_limits(engine: Engine, chip: Chips, step: Step) -> dict[str, Limit]:

@@ -1,0 +1,124 @@
+"""What a study says of failures reaches dates, spares and money; no date from unknown rates."""
+
+import pytest
+from small import DENSE, engine_of, planner, study_of, with_lines
+
+from planner.documents.answers import evaluate_study
+from planner.study.settings import with_settings
+from simkernel.errors import BadStudy
+
+PLAN = ("tp=1", "pp=1", "mbs=1", "devices=64", "accelerator=H100-SXM", "costing.site=us-tx")
+
+
+@pytest.fixture(scope="module")
+def evaluated():
+    """evaluated(*settings): the document of one plan of the small study."""
+    study = study_of(DENSE)
+    return lambda *words: evaluate_study(with_settings(study, [*PLAN, *words]))
+
+
+def test_failures_a_day_sum_to_the_rate_that_the_date_rests_on(evaluated):
+    """The ledger of causes would explain another date than the one that is given."""
+    found = evaluated()
+    ledger, metrics = found["ledgers"]["failures_per_day"], found["metrics"]
+    assert set(ledger["terms"]) >= {"gpu", "hbm", "nic", "link", "switch", "host", "power"}
+    assert metrics["job_mtbf_h"] == pytest.approx(24 / ledger["total"], rel=1e-12)
+    assert metrics["days_p10"] < metrics["days_p50"] < metrics["days_p90"]
+    assert metrics["days_p50"] == pytest.approx(metrics["days"], rel=0.01)
+
+
+def test_a_rate_of_failures_of_ones_own_takes_the_place_of_all_components(evaluated):
+    """A measured rate would be added to the table's, or change nothing."""
+    worse, better = (evaluated(f"reliability.device_mtbf_h={h}.0") for h in (5_000, 500_000))
+    assert worse["metrics"]["job_mtbf_h"] == pytest.approx(5_000 / 64)
+    assert worse["metrics"]["days"] > better["metrics"]["days"]
+    assert worse["metrics"]["usd"] > better["metrics"]["usd"]
+    assert not any(name.startswith("failures.") for name in worse["facts_used"])
+
+
+def test_checkpoints_follow_the_storage_and_whether_they_are_waited_for(evaluated):
+    """8.03e9 parameters at 14 bytes over 1 GB/s are 112.4 s, of which the background hides all."""
+    slow = evaluated("reliability.storage_gbytes_per_s=1.0")["metrics"]
+    hidden = evaluated(
+        "reliability.storage_gbytes_per_s=1.0", "reliability.checkpoint=background"
+    )["metrics"]
+    assert slow["checkpoint_s"] == pytest.approx(6.3 + 112.4, rel=1e-3)
+    assert hidden["checkpoint_s"] == 6.3
+    assert slow["recovery_s"] == hidden["recovery_s"] == pytest.approx(300 + 112.4, rel=1e-3)
+    assert hidden["goodput_frac"] > slow["goodput_frac"]
+    assert evaluated("reliability.checkpoint_s=60.0")["metrics"]["checkpoint_s"] == 60
+
+
+def test_more_certain_spares_are_more_spares(evaluated):
+    """Hosts would be missing in half of all hours although the study asks for them in 99.9%."""
+    usual = evaluated("reliability.repair_h=72.0")
+    sure = evaluated("reliability.repair_h=72.0", "reliability.spare_coverage_frac=0.9999")
+    none = evaluated("reliability.repair_h=0.0")
+    counts = [one["metrics"]["purchase_units"] for one in (none, usual, sure)]
+    assert counts == [8, 9, 11]  # Poisson of mean 0.0909: two cover 99.988% of the time
+    assert sure["metrics"]["usd"] > usual["metrics"]["usd"] > none["metrics"]["usd"]
+
+
+def test_an_unknown_rate_gives_what_a_plan_needs_and_no_date(evaluated):
+    """A guess would stand where a buyer has to ask the maker."""
+    found = evaluated("reliability.device_mtbf_h=unknown")
+    assert not found["feasible"]
+    assert [v["limit"] for v in found["violations"]] == ["missing_fact"]
+    assert found["metrics"]["days"] is None
+    assert "fail" in found["null_reasons"]["days"]
+    assert "usd" not in found["metrics"]
+    need = found["breakeven"]
+    for recovery, least in zip(need["recovery_s"], need["least_device_mtbf_h"], strict=True):
+        kept = evaluated(
+            f"reliability.device_mtbf_h={least * 1.0001}", f"reliability.recovery_s={recovery}"
+        )
+        missed = evaluated(
+            f"reliability.device_mtbf_h={least * 0.9999}", f"reliability.recovery_s={recovery}"
+        )
+        assert kept["metrics"]["days"] <= 90 < missed["metrics"]["days"]
+    same = evaluated("reliability.device_mtbf_h=50000.0", "reliability.recovery_s=300.0")
+    at = need["device_mtbf_h"].index(50_000), need["recovery_s"].index(300)
+    assert need["days"][at[0]][at[1]] == pytest.approx(same["metrics"]["days"], rel=1e-12)
+
+
+def test_nothing_is_searched_where_no_date_can_be_given(tmp_path):
+    """A front would be drawn of plans whose days and dollars nobody knows."""
+    study = tmp_path / "unknown.toml"
+    study.write_text(DENSE + '\n[reliability]\ndevice_mtbf_h = "unknown"\n')
+    answer = planner("run", study, "--db", tmp_path / "x.duckdb", "--json")
+    assert answer.code == 3
+    assert "planner evaluate" in answer.err
+
+
+def test_a_pinned_goodput_asks_nothing_of_failures(evaluated):
+    """Causes of failures would be listed that the date does not rest on."""
+    found = evaluated("pin.goodput_frac=0.9", "reliability.device_mtbf_h=unknown")
+    assert found["metrics"]["goodput_frac"] == 0.9
+    assert "failures_per_day" not in found["ledgers"]
+    assert "days_p90" not in found["metrics"]
+
+
+def test_a_date_that_nine_runs_of_ten_keep_can_be_the_limit(evaluated):
+    """Whoever promises a date would have to promise the mean."""
+    days = evaluated()["metrics"]
+    between = (days["days_p50"] + days["days_p90"]) / 2
+    found = evaluated("limits.days=1000.0", f"limits.days_p90={between}")
+    assert [v["limit"] for v in found["violations"]] == ["days_p90"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            with_lines(DENSE, seed="seed = 1") + '[reliability]\ncheckpoint = "tape"\n',
+            "background",
+        ),
+        (DENSE + "[reliability]\nspare_coverage_frac = 1.0\n", "below 1"),
+        (DENSE + '[reliability]\ndevice_mtbf_h = "often"\n', "unknown"),
+        (DENSE + "[reliability]\nmtbf_h = 4.0\n", "device_mtbf_h"),
+    ],
+)
+def test_what_no_machine_can_have_is_refused(text, told):
+    """A slip would be computed with."""
+    with pytest.raises(BadStudy, match=told):
+        engine_of(text)
