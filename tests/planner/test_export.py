@@ -179,4 +179,6 @@ def test_what_the_engine_cannot_be_told_is_refused(plan, dense):
         megatron_arguments(dense.engine.study, {**plan, "axes": axes})
     assert len(told.value.faults) == 2
     with pytest.raises(BadStudy, match="no whole hosts"):
-        launch_script(dense.engine.study, {**plan, "axes": plan["axes"] | {"devices": 12}}, 8)
+        launch_script(
+            dense.engine.study, {**plan, "axes": plan["axes"] | {"devices": 12}}, 8, 700.0
+        )
