@@ -380,6 +380,7 @@ def _of_site(site: Site, end: int) -> dict[str, float]:
         "pue": site.pue[end],
         "grid_average_kgco2e_per_kwh": site.grid_average_kgco2e_per_kwh,
         "grid_marginal_kgco2e_per_kwh": known(site.grid_marginal_kgco2e_per_kwh),
+        "grid_clean_frac": known(site.grid_cfe_frac),
         "wue_onsite_l_per_kwh": known(site.wue_onsite_l_per_kwh),
         "wue_offsite_l_per_kwh": known(site.wue_offsite_l_per_kwh),
     }

@@ -32,6 +32,7 @@ MAY_BE_UNKNOWN = (
     "wue_onsite_l_per_kwh",
     "wue_offsite_l_per_kwh",
     "pue_proportional_frac",
+    "grid_clean_frac",
 )
 """Terms that may be NaN: what follows from them is NULL, with a reason."""
 
@@ -66,6 +67,7 @@ class CostingTerms(Columns):
         they take the place of `pue` where the second is known
     power_oversubscription : IT peak with its headroom over the power provided
     grid_average_kgco2e_per_kwh, grid_marginal_kgco2e_per_kwh : of the site's grid
+    grid_clean_frac : yearly carbon-free share of the site's grid
     market_kgco2e_per_kwh : of the contract or residual mix; NaN without one
     carbon_usd_per_t : on operational carbon, per tonne
     utilisation_frac : share of the year's hours at work; runs pay for the rest, at idle power
@@ -106,6 +108,7 @@ class CostingTerms(Columns):
     power_oversubscription: Floats
     grid_average_kgco2e_per_kwh: Floats
     grid_marginal_kgco2e_per_kwh: Floats
+    grid_clean_frac: Floats
     market_kgco2e_per_kwh: Floats
     carbon_usd_per_t: Floats
     utilisation_frac: Floats

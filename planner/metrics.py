@@ -80,6 +80,13 @@ def _costed() -> Iterator[Metric]:
     )
     for name, unit, doc in rows:
         yield Metric(name, unit, BOTH, low, "costing", doc, is_predicted=True)
+    for name, unit, direction, doc in (
+        ("matched_frac", "", "maximise", "of the energy, met by its own sources in the same hour"),
+        ("carbon_free_frac", "", "maximise", "the same with what is carbon-free of the grid"),
+        ("water_onsite_l", "L", low, "evaporated by the site's own cooling"),
+        ("water_offsite_l", "L", low, "evaporated by the power stations"),
+    ):
+        yield Metric(name, unit, BOTH, direction, "costing", doc)
     yield Metric("unverified_facts", "", BOTH, low, "costing", "facts used that nobody checked")
     yield Metric("validated", "", BOTH, "maximise", "physics", "1 inside the validated region")
 

@@ -58,7 +58,7 @@ def scopes_note(costing: Costing) -> str:
     return (
         "operational_kgco2e is scope 2: location-based in location_average_kgco2e, market-based "
         "in market_kgco2e (report both); embodied_kgco2e is scope 3, category 2 (capital goods); "
-        "on-site generators (scope 1) are not counted"
+        "fuel of own plant behind the meter (scope 1) is in all three, at the factor given"
     )
 
 
@@ -81,6 +81,10 @@ def supply_note(costing: Costing) -> str:
             "sources are matched by the hour; excess is not netted; the grid's part has "
             "the market factor given, which should be the residual mix"
         )
+        if not costing.grid_cfe_by_hour:
+            words.append(
+                "the carbon-free share of the grid is taken flat over the day, an estimate"
+            )
     return "; ".join(words)
 
 

@@ -63,6 +63,8 @@ def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingT
     _refuse_idle_write_offs(costing)
     own = {name: getattr(costing, name) for name in OWN_TERMS}
     own = {name: float(value) for name, value in own.items() if value is not None}
+    if costing.grid_cfe_frac is not None:
+        own["grid_clean_frac"] = float(costing.grid_cfe_frac)
     for name in WRITE_OFFS:
         if getattr(costing, name) is not None:
             own[f"{name}_code"] = DEPRECIATION.index(getattr(costing, name))
@@ -111,7 +113,11 @@ def supply_given(costing: Costing) -> Supply | None:
     MissingFact, BadStudy : as `study_supply.supply_of`
     """
     supply = supply_of(
-        costing.bill_year, costing.time_of_use, costing.energy_tiers, costing.sources
+        costing.bill_year,
+        costing.time_of_use,
+        costing.energy_tiers,
+        costing.sources,
+        costing.grid_cfe_by_hour,
     )
     if supply is not None and costing.acquire not in HOSTED:
         raise BadStudy(

@@ -167,6 +167,12 @@ def compare_text(document: Mapping[str, Any]) -> str:
         [n, *(_figure(pair[s]) for s in sides)] for n, pair in document["differs"].items()
     )
     lines.append(_table("what differs", ["choice", "against", "plan"], differing))
+    if "abatement" in document:
+        avoided = document["abatement"]
+        lines.append(
+            f"{avoided['avoided_kgco2e'] / 1000:,.4g} t less, at {avoided['usd_per_t']:,.4g} USD "
+            "a tonne"
+        )
     figures = {
         name: line
         for name, line in document["metrics"].items()

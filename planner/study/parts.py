@@ -213,6 +213,12 @@ class Costing:
     market_kgco2e_per_kwh: Annotated[
         AtLeastZero | None, Field(le=3, description="kgCO2e per kWh of a contract, from 0 to 3")
     ] = None
+    grid_cfe_frac: Annotated[
+        Fraction | None, Field(description="carbon-free share of the grid, from 0 to 1")
+    ] = None
+    grid_cfe_by_hour: Annotated[
+        tuple[Fraction, ...], Field(description="24 carbon-free shares of the grid, one an hour")
+    ] = ()
     life_years: Annotated[Amount | None, Field(le=50, description="years, above 0 to 50")] = None
     network_life_years: Annotated[
         Amount | None, Field(le=50, description="years, above 0 to 50")

@@ -47,6 +47,7 @@ def terms(**changed):
         "depreciation_code": 2,
         "facility_depreciation_code": 4,
         "usd_per_kwh": 0.08,
+        "grid_clean_frac": 0.3,
         "demand_usd_per_kw_month": 0,
         "minimum_billing_frac": 0,
         "contract_w": 0,
