@@ -270,6 +270,11 @@ class Catalog:
             raise unknown("planning figure", name, (row.name for row in rows.values()))
         return rows[(name,)].facts["value"]
 
+    def clock_following(self) -> dict[str, float]:
+        """Phase of a step to the share of its time that stretches as a cap lowers the clock."""
+        rows = self.tables["clock_following"].values()
+        return {row.name: row.need("follow_frac") for row in rows}
+
     def own_planning(self, name: str) -> float | None:
         """A planning figure of a user's own table; None where there is only ours, or none."""
         row = self.tables["defaults"].get((name,))
@@ -280,6 +285,10 @@ class Catalog:
         rows = self.tables["defaults"].values()
         found = {f"defaults.{row.name}": row.facts["value"] for row in rows}
         found |= failure_facts(self.tables)
+        found |= {
+            f"clock_following.{row.name}": row.facts["follow_frac"]
+            for row in self.tables["clock_following"].values()
+        }
         for kind, item in GENERAL_FIGURES:
             found[f"facility.{kind}.{item}"] = self.facility(kind, item)
         for factor in GENERAL_FACTORS:

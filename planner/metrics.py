@@ -57,6 +57,10 @@ def _physical() -> Iterator[Metric]:
     yield Metric("it_mean_w", "W", BOTH, low, "physics", "all IT, mean", True)
     yield Metric("it_peak_w", "W", BOTH, low, "physics", "all IT, busiest second", True)
     yield Metric("provisioned_w", "W", BOTH, low, "physics", "power to reserve for the IT", True)
+    yield Metric("racks", "", BOTH, low, "physics", "racks of servers, by height and power")
+    yield Metric("rack_kw", "kW", BOTH, low, "physics", "IT power to provide for a full rack")
+    doc = "1 where coolant has to come to the chips"
+    yield Metric("liquid_cooled", "", BOTH, low, "physics", doc)
     yield Metric("goodput_frac", "", BOTH, high, "physics", "useful share of wall time", True)
 
 

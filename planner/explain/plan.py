@@ -214,12 +214,12 @@ def violations(
     lines = [
         {
             "limit": name,
-            "have": float(limit.have[row]),
+            "have": plain(limit.have[row]),
             "need": float(limit.need[row]),
             "unit": limit.unit,
         }
         for name, limit in found.limits.items()
-        if limit.excess[row] > 0
+        if not limit.excess[row] <= 0
     ]
     if costed is None:
         if is_undated(found):

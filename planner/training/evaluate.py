@@ -14,7 +14,7 @@ import numpy as np
 
 from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
-from planner.costing.purchase import Rows, bill_of, rest_watts
+from planner.costing.purchase import Rows, bill_of, rack_metrics, rest_watts
 from planner.metrics import find_metric, is_at_least
 from planner.study.read import Study
 from planner.training.engine import Engine
@@ -26,12 +26,17 @@ from simkernel.hardware import PRECISIONS, TOPOLOGIES, Chips
 from simkernel.ledger import Ledger
 from simkernel.placement import order_code
 from simkernel.power import device_w, host_w, mean_device_w
-from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac
+from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac, following_frac
 from simkernel.train import Step, training_step
 
 SECONDS_PER_DAY = 86400.0
 SECONDS_PER_HOUR = 3600.0
-COMPUTE_TERMS = ("gemm", "attention", "embedding_and_head", "recompute")
+PHASES = {
+    "compute": ("gemm", "attention", "embedding_and_head", "recompute"),
+    "memory": ("elementwise", "optimiser"),
+}
+"""Terms of a step by what they wait for; of the rest, messages and the host, nothing stretches."""
+
 WAITING_TERMS = (
     "bubble",
     "pipeline_send",
@@ -110,7 +115,7 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     chip = chip_of(engine, columns, accelerator)
     job, reserve = engine.job_on(accelerator), engine.reserve(accelerator)
     step = training_step(job, engine.model, chip, plans, reserve)
-    step, watts = _capped(chip, plans, step)
+    step, watts = _capped(chip, plans, step, engine.catalog.clock_following())
     if not is_step_given(engine.study):
         return _gathered(engine, chip, plans, step, watts, accelerator)
     pinned = _pinned_step(engine, chip, plans, step)
@@ -199,8 +204,10 @@ def _at_another_pace(chip: Chips, watts: DeviceWatts, faster: Floats) -> DeviceW
     return replace(watts, mean_w=mean_w, peak_w=np.maximum(watts.peak_w, mean_w))
 
 
-def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, DeviceWatts]:
-    """The step under a power cap: a lower clock stretches its arithmetic, nothing else.
+def _capped(
+    chip: Chips, plans: TrainingPlans, step: Step, follow_frac: Mapping[str, float]
+) -> tuple[Step, DeviceWatts]:
+    """The step under a power cap: a lower clock stretches each phase by what follows it.
 
     The cap is a share of the chip's rated power; below what the device draws it binds.
     """
@@ -213,8 +220,8 @@ def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, Device
     is_over = busy_w > cap_w
     floor_w = np.minimum(power.context_w, cap_w)
     clock = np.where(is_over, capped_clock_frac(cap_w, floor_w, np.maximum(busy_w, cap_w)), 1.0)
-    compute_s = sum((step.time.terms.get(n, 0.0) for n in COMPUTE_TERMS), start=0.0 * step_s)
-    slower = np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), compute_s / step_s))
+    slower_frac = _following(step, busy_frac, follow_frac)
+    slower = np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), slower_frac))
     terms = {**step.time.terms, "power_cap": step_s * slower}
     scale = 1.0 / (1.0 + slower)
     capped = replace(
@@ -233,6 +240,17 @@ def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, Device
         host_peak_w=np.asarray(host_w(power, 1.0)) + 0.0 * step_s,
     )
     return capped, watts
+
+
+def _following(step: Step, busy_frac: Floats, follow_frac: Mapping[str, float]) -> Floats:
+    """Share of a step that stretches as the clock falls; a bubble as the passes it waits for."""
+    step_s = np.asarray(step.time.total)
+    phases = {
+        phase: sum((step.time.terms.get(n, 0.0) for n in names), start=0.0 * step_s) / step_s
+        for phase, names in PHASES.items()
+    }
+    bubble_frac = step.time.terms["bubble"] / step_s
+    return np.asarray(following_frac(phases, follow_frac) * (1.0 + bubble_frac / busy_frac))
 
 
 def _pinned_step(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> Step:
@@ -297,6 +315,7 @@ def _gathered(
         "provisioned_w": np.asarray(
             provisioned_w(it_peak.total, engine.catalog.planning("provision_headroom_frac"))
         ),
+        **_racks(engine, bought, peak_w + watts.host_peak_w, accelerator),
     }
     return Evaluated(
         metrics=metrics,
@@ -313,6 +332,15 @@ def _gathered(
             "outside_bytes_per_step": step.outside_bytes,
         },
     )
+
+
+def _racks(
+    engine: Engine, bought: Bought, device_peak_w: Floats, accelerator: str
+) -> dict[str, Floats]:
+    """Racks of each row under the study's limit on one."""
+    code = np.zeros(len(device_peak_w), dtype=np.int64)
+    units, most_kw = bought.metrics["purchase_units"], engine.study.limits.get("rack_kw")
+    return rack_metrics(engine.shelf(accelerator), code, units, device_peak_w, most_kw)
 
 
 @dataclass(frozen=True)

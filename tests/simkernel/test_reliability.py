@@ -156,3 +156,19 @@ def test_a_checkpoint_in_the_background_waits_for_the_copy_alone():
     args = (405e9 * 14, 2e12, 6.3)
     assert rel.checkpoint_s(*args, True) == pytest.approx(6.3 + 2.835)
     assert rel.checkpoint_s(*args, False) == 6.3
+
+
+@given(st.floats(0.4, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_a_cap_costs_arithmetic_much_and_memory_little(clock, compute, follow):
+    """Decode under a cap would lose what prefill loses, and caps would look as dear as chips."""
+    shares = {"compute": compute, "memory": 1.0 - compute}
+    follows = {"compute": 1.0, "memory": follow}
+    slower = power_cap.capped_slowdown_frac(clock, power_cap.following_frac(shares, follows))
+    most = power_cap.capped_slowdown_frac(clock, 1.0)
+    assert follow * most - 1e-12 <= slower <= most + 1e-12
+    measured = follows | {"memory": 0.0024}  # clock_following.csv
+    prefill, decode = (
+        power_cap.capped_slowdown_frac(clock, power_cap.following_frac(one, measured))
+        for one in ({"compute": 0.95, "memory": 0.05}, {"compute": 0.02, "memory": 0.98})
+    )
+    assert decode <= 0.03 * prefill
