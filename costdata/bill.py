@@ -240,7 +240,7 @@ def _year(
         "stranded": usd["stranded"] * shares.it_frac,
         "spares": usd["spares"] * shares.it_frac,
         "network": network * shares.network_frac,
-        "storage": usd["storage"] * shares.it_frac,
+        "storage": usd["storage"] * shares.storage_frac,
         "head_nodes": usd["head_nodes"] * shares.it_frac,
         "facility": usd["facility"] * shares.facility_frac,
         "maintenance": gross * terms.maintenance_frac,

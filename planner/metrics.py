@@ -142,6 +142,10 @@ def _serve() -> Iterator[Metric]:
         ("j_per_token", "J", "minimise", "physics", "energy of an output token"),
     ):
         yield Metric(name, unit, SERVE, direction, stage, doc, is_predicted=True)
+    doc = "the same tokens at the lowest API list price"
+    yield Metric("api_usd", "USD", ("serve",), "minimise", "costing", doc)
+    doc = "that over the cost of the plan: above 1 the plan is cheaper"
+    yield Metric("api_over_own_frac", "", ("serve",), "maximise", "costing", doc)
 
 
 def _hardware() -> Iterator[Metric]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from costdata.api_prices import api_facts
 from costdata.catalog import Catalog
+from costdata.configs import model_facts
 from costdata.facts import Fact
 from planner.axes import ALL
 from planner.study.read import Study
@@ -68,7 +70,12 @@ OF_BUSY_WATTS = (
 
 def planning_facts(study: Study, catalog: Catalog) -> dict[str, Fact]:
     """Figures of no chip and no site that a study rests on."""
-    return _less(catalog.planning_facts(), [*_of_costing(study), *_of_planning(study, catalog)])
+    found = catalog.planning_facts()
+    if study.kind == "serve" and not is_given(study, "api_usd_per_mtoken_input"):
+        model = study.serving.model
+        slug = "" if model.endswith(".json") else model_facts(model).slug
+        found |= api_facts(catalog.tables["api_prices"], slug)
+    return _less(found, [*_of_costing(study), *_of_planning(study, catalog)])
 
 
 def chip_facts(study: Study, catalog: Catalog, chip: str) -> dict[str, Fact]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from costdata.catalog import Catalog
 from costdata.quotes import chip_prices
+from planner.costing.price_desk import api_of
 from planner.costing.second_pass import Costed
 from planner.costing.terms import supply_given, terms_of
 from planner.runs.kinds import kind_of
@@ -33,6 +34,8 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     notes["scopes"] = scopes_note(study.costing)
     if supply := supply_note(study.costing):
         notes["supply"] = supply
+    if api := api_of(study, catalog):
+        notes["api"] = f"API prices: {'; '.join(price.told() for price in api)}; the lowest counts"
     if idle := idle_prices_note(study.costing):
         notes["idle_prices"] = idle
     if costed is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from costdata.api_prices import ApiPrice, api_prices, api_usd
 from costdata.bill import (
     EmbodiedFactors,
     PlanCosts,
@@ -17,6 +18,7 @@ from costdata.bill import (
     plan_costs,
 )
 from costdata.catalog import Catalog
+from costdata.configs import model_facts
 from costdata.hardware_bill import HardwareBill
 from costdata.supply import Supply
 from costdata.terms import CostingTerms, YearlyShares, yearly_shares
@@ -26,8 +28,10 @@ from planner.costing.quoted import Quotes, quotes_of
 from planner.costing.terms import supply_given, terms_of
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
+from simkernel.errors import BadStudy
 
 HOURS_PER_DAY = 24.0
+NO_API = "no API list price of the model is known; give costing.api_usd_per_mtoken_input, _output"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Desk:
     chip_unverified, site_unverified : facts that nobody checked, (k,) and (s,)
     unverified : those of the planning figures
     supply : tariff by the hour and contracts, None where the study has none
+    api : list prices of the tokens that a service writes, or the study's own quote
     """
 
     study: Study
@@ -51,6 +56,7 @@ class Desk:
     site_unverified: Floats
     unverified: float
     supply: Supply | None = None
+    api: tuple[ApiPrice, ...] = ()
 
     @property
     def chips(self) -> tuple[str, ...]:
@@ -119,6 +125,7 @@ def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
         site_unverified=np.array([_count(site_facts(study, catalog, name)) for name in sites]),
         unverified=_count(planning_facts(study, catalog)),
         supply=supply_given(study.costing),
+        api=api_of(study, catalog),
     )
 
 
@@ -143,7 +150,10 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
         desk.study.costing.carbon,
         desk.supply,
     )
-    costs.columns.update(_by_direction(desk.study, plans, plan_rows, costs.columns))
+    costs.columns.update(_by_direction(desk, plans, plan_rows, costs.columns))
+    if desk.study.kind == "serve" and not desk.api:
+        nobody = np.ones(len(rows), dtype=bool)
+        costs.nulls.update({name: {NO_API: nobody} for name in ("api_usd", "api_over_own_frac")})
     chips = bought.chips[rows]
     facts = desk.chip_unverified[chips] + desk.site_unverified[site_rows] + desk.unverified
     return PricedRows(plan_rows, site_rows, costs, facts, desk.is_priced[chips])
@@ -165,7 +175,7 @@ def price_at_site(
         desk.supply,
     )
     facts = desk.chip_unverified[bought.chips] + desk.site_unverified[site] + desk.unverified
-    by_direction = _by_direction(desk.study, plans, bought.plans, costs.columns)
+    by_direction = _by_direction(desk, plans, bought.plans, costs.columns)
     return {**costs.columns, **by_direction, "unverified_facts": facts}
 
 
@@ -201,18 +211,41 @@ def _run(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Floats)
     )
 
 
+def api_of(study: Study, catalog: Catalog) -> tuple[ApiPrice, ...]:
+    """What others ask for the model's tokens: the study's own quote, else dated list prices."""
+    if study.kind != "serve":
+        return ()
+    model = study.serving.model
+    quoted = (study.costing.api_usd_per_mtoken_input, study.costing.api_usd_per_mtoken_output)
+    if quoted[0] is not None and quoted[1] is not None:
+        return (ApiPrice("the study's own quote", model, quoted[0], quoted[1], "now"),)
+    if quoted != (None, None):
+        raise BadStudy(
+            "costing.api_usd_per_mtoken_input and _output make one quote; give both or none"
+        )
+    return (
+        ()
+        if model.endswith(".json")
+        else api_prices(catalog.tables["api_prices"], model_facts(model).slug)
+    )
+
+
 def _by_direction(
-    study: Study, plans: Mapping[str, Any], rows: Codes, columns: Mapping[str, Floats]
+    desk: Desk, plans: Mapping[str, Any], rows: Codes, columns: Mapping[str, Floats]
 ) -> dict[str, Floats]:
     """Cost of prompts and of answers, shared out by the time that steps take for each.
 
-    What stands idle is shared out alike, since it stands ready for both.
+    What stands idle is shared out alike, since it stands ready for both. Beside it the same tokens
+    at API prices.
     """
-    if study.kind != "serve":
+    if desk.study.kind != "serve":
         return {}
     usd, share = columns["usd"], np.asarray(plans["prompt_share_frac"])[rows]
     read, written = (np.asarray(plans[f"{n}_tokens"])[rows] / 1e6 for n in ("input", "output"))
+    bought_usd = api_usd(desk.api, read, written)
     return {
+        "api_usd": bought_usd,
+        "api_over_own_frac": bought_usd / usd,
         "usd_per_mtoken_input": usd * share / read,
         "usd_per_mtoken_output": usd * (1.0 - share) / written,
         "usd_per_mtoken_total": usd / (read + written),

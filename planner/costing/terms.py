@@ -21,6 +21,7 @@ OWN_TERMS = (
     "life_years", "residual_frac", "maintenance_frac", "utilisation_frac", "carbon_usd_per_t",
     "colo_usd_per_kw_month", "staff_usd_per_year", "minimum_billing_frac", "ratchet_frac",
     "minimum_take_frac", "facility_usd_per_w", "facility_kgco2e_per_w", "network_life_years",
+    "storage_life_years",
     "facility_life_years", "embodied_life_years", "market_kgco2e_per_kwh", "insurance_frac",
     "software_usd_per_device_year", "tax_frac", "credit_frac", "bonus_frac",
     "power_oversubscription",

@@ -39,7 +39,7 @@ Embodied = Literal["pcf", "act", "boavizta"]
 Money = Literal["nominal", "real"]
 Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
 SearchDriver = Literal["auto", "sweep", "evolve", "sample"]
-WriteOff = Literal["straight_line", "macrs_3", "macrs_5", "macrs_7", "macrs_15"]
+WriteOff = Literal["straight_line", "macrs_3", "macrs_5", "macrs_7", "macrs_15", "macrs_39"]
 RentPlan = Literal["reserved", "on_demand", "spot"]
 
 
@@ -223,6 +223,9 @@ class Costing:
     network_life_years: Annotated[
         Amount | None, Field(le=50, description="years, above 0 to 50")
     ] = None
+    storage_life_years: Annotated[
+        Amount | None, Field(le=50, description="years, above 0 to 50")
+    ] = None
     facility_life_years: Annotated[
         Amount | None, Field(le=100, description="years, above 0 to 100")
     ] = None
@@ -246,7 +249,8 @@ class Costing:
         WriteOff | None, Field(description='"straight_line" or "macrs_3", _5, _7, _15: IT')
     ] = None
     facility_depreciation: Annotated[
-        WriteOff | None, Field(description='"straight_line" or "macrs_3", _5, _7, _15: building')
+        WriteOff | None,
+        Field(description='"straight_line" or "macrs_3", _5, _7, _15, _39: building'),
     ] = None
     credit_frac: Annotated[
         Fraction | None, Field(description="investment credit, a share of capex from 0 to 1")
@@ -275,6 +279,12 @@ class Costing:
     rent_plan: Annotated[
         RentPlan | None,
         Field(description='"reserved", "on_demand" or "spot": what a purchase is compared with'),
+    ] = None
+    api_usd_per_mtoken_input: Annotated[
+        AtLeastZero | None, Field(le=1000, description="a quote for a million prompt tokens")
+    ] = None
+    api_usd_per_mtoken_output: Annotated[
+        AtLeastZero | None, Field(le=1000, description="a quote for a million output tokens")
     ] = None
     money: Annotated[Money, Field(description='"nominal", or "real" for dollars of today')] = (
         "nominal"

@@ -36,6 +36,7 @@ def terms(**changed):
         "wacc_frac": 0.08,
         "it_life_years": 4,
         "network_life_years": 4,
+        "storage_life_years": 4,
         "facility_life_years": 14,
         "residual_frac": 0.2,
         "maintenance_frac": 0.05,
