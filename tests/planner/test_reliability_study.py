@@ -1,7 +1,9 @@
 """What a study says of failures reaches dates, spares and money; no date from unknown rates."""
 
+import re
+
 import pytest
-from small import DENSE, engine_of, planner, study_of, with_lines
+from small import DENSE, ROOT, engine_of, planner, study_of, with_lines
 
 from planner.documents.answers import evaluate_study
 from planner.study.settings import with_settings
@@ -63,7 +65,8 @@ def test_an_unknown_rate_gives_what_a_plan_needs_and_no_date(evaluated):
     """A guess would stand where a buyer has to ask the maker."""
     found = evaluated("reliability.device_mtbf_h=unknown")
     assert not found["feasible"]
-    assert [v["limit"] for v in found["violations"]] == ["missing_fact"]
+    assert [v["limit"] for v in found["violations"]] == ["days", "missing_fact"]
+    assert found["violations"][0]["have"] is None
     assert found["metrics"]["days"] is None
     assert "fail" in found["null_reasons"]["days"]
     assert "usd" not in found["metrics"]
@@ -122,3 +125,16 @@ def test_what_no_machine_can_have_is_refused(text, told):
     """A slip would be computed with."""
     with pytest.raises(BadStudy, match=told):
         engine_of(text)
+
+
+def test_what_the_page_on_sites_shows_is_a_study(evaluated):
+    """A reader would copy keys that are refused."""
+    page = (ROOT / "docs" / "FACILITY.md").read_text(encoding="utf-8")
+    failures, costing = re.findall(r"```toml\n(.*?)```", page, flags=re.S)
+    hours, tiers = costing.split("energy_tiers")
+    rest = tiers.split("   # instead of hours")[1]
+    text = with_lines(DENSE, site=f'site = ["us-tx"]\n{hours}{rest}')
+    study = study_of(text.replace("[limits]", f"{failures}\n[limits]"))
+    assert study.reliability.spare_coverage_frac == 0.99
+    assert [s.behind_the_meter for s in study.costing.sources] == [False, True]
+    assert len(study.costing.grid_cfe_by_hour) == 24
