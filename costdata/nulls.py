@@ -30,6 +30,7 @@ BELOW_ENERGY = "renting an hour costs no more than the energy of using what is o
 TOO_SLOW = "renting saves less than the interest on the price, so owning never repays, discounted"
 NO_MARGINAL = "no marginal intensity is known for the site"
 NO_MARKET = "no contract and no residual factor is known for the site"
+NO_COOLING = "nobody says how the server of this chip is cooled; add cooling to your servers.csv"
 NO_CLEAN_SHARE = "no carbon-free share of the site's grid is known"
 NO_WATER = "no water use is known on site and at its power stations"
 NO_WATER_ON_SITE = "no water use is known on site"

@@ -1,7 +1,7 @@
 """Racks: how many a number of servers takes, and what each of them draws.
 
 A server that is a rack, or several, stands alone; smaller ones share a rack by height and by the
-power a rack may have. Where a height is not known power alone decides.
+power a rack may have.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def racks(units: Column, rack_units: Column, unit_w: Column, most_w: Column = np
     Parameters
     ----------
     units : (m,) servers or racks bought
-    rack_units : (m,) height of one, NaN where not known
+    rack_units : (m,) height of one
     unit_w : (m,) IT power to provide for one [W]
     most_w : (m,) power that a rack may have [W]
 
@@ -38,8 +38,7 @@ def racks(units: Column, rack_units: Column, unit_w: Column, most_w: Column = np
     One server stands in a rack even where it draws more than the rack may: the row is over its
     limit then, it does not vanish.
     """
-    height = np.where(np.isnan(rack_units), 1.0, rack_units)
-    spread = np.ceil(height / RACK_UNITS)
-    fitting = np.minimum(np.floor(RACK_UNITS / height), np.floor(most_w / unit_w))
+    spread = np.ceil(rack_units / RACK_UNITS)
+    fitting = np.minimum(np.floor(RACK_UNITS / rack_units), np.floor(most_w / unit_w))
     each = np.where(spread > 1.0, 1.0, np.maximum(fitting, 1.0))
     return Racks(np.ceil(units / each) * spread, np.asarray(unit_w * each / spread))

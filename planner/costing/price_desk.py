@@ -20,6 +20,7 @@ from costdata.bill import (
 from costdata.catalog import Catalog
 from costdata.configs import model_facts
 from costdata.hardware_bill import HardwareBill
+from costdata.nulls import NO_COOLING
 from costdata.supply import Supply
 from costdata.terms import CostingTerms, YearlyShares, yearly_shares
 from planner.costing.facts_given import chip_facts, planning_facts, site_facts
@@ -151,12 +152,21 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
         desk.supply,
     )
     costs.columns.update(_by_direction(desk, plans, plan_rows, costs.columns))
+    is_unsaid = unsaid_cooling(plans)[plan_rows]
+    if is_unsaid.any():
+        costs.nulls["liquid_cooled"] = {NO_COOLING: is_unsaid}
     if desk.study.kind == "serve" and not desk.api:
         nobody = np.ones(len(rows), dtype=bool)
         costs.nulls.update({name: {NO_API: nobody} for name in ("api_usd", "api_over_own_frac")})
     chips = bought.chips[rows]
     facts = desk.chip_unverified[chips] + desk.site_unverified[site_rows] + desk.unverified
     return PricedRows(plan_rows, site_rows, costs, facts, desk.is_priced[chips])
+
+
+def unsaid_cooling(plans: Mapping[str, Any]) -> Masks:
+    """Plans on chips whose cooling no table has; none in runs from before it was asked."""
+    found = plans.get("liquid_cooled", np.zeros(len(plans["devices"])))
+    return np.asarray(np.isnan(np.ma.filled(np.ma.asarray(found, float), np.nan)))
 
 
 def price_at_site(

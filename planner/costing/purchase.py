@@ -38,8 +38,9 @@ class Shelf:
 
     `parts` are switches, cables and storage for host ports of the chip's rate, `support` what
     stands beside the devices: storage, head nodes, spares. `rest_w` is a device that is on and
-    idle, with its share of the host. `rack_units` is the height of a unit, `is_liquid` 1 where
-    coolant comes to it, NaN where not known.
+    idle, with its share of the host. `rack_units` is the height of a unit, one for each device
+    where none is listed (8 for eight, servers.csv); `is_liquid` 1 where coolant comes to it, NaN
+    where not known.
     """
 
     names: tuple[str, ...]
@@ -104,7 +105,7 @@ def shelf_of(
         parts=stacked(room_parts(catalog, float(port), end).table for port in ports),
         support=_support(catalog, reliability),
         rest_w=chips.power.idle_w + chips.power.host_idle_w,
-        rack_units=_or_nan(unit.rack_units for unit in units),
+        rack_units=np.array([unit.rack_units or unit.devices * 1.0 for unit in units]),
         is_liquid=_or_nan(unit.is_liquid for unit in units),
         headroom_frac=catalog.planning("provision_headroom_frac"),
         storage_w_per_pb=catalog.planning("storage_w_per_pb"),
