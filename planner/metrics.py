@@ -142,6 +142,11 @@ def _serve() -> Iterator[Metric]:
         ("j_per_token", "J", "minimise", "physics", "energy of an output token"),
     ):
         yield Metric(name, unit, SERVE, direction, stage, doc, is_predicted=True)
+    for name, doc in (
+        ("kgco2e_per_mtoken_input", "a million prompt tokens, by the time of steps"),
+        ("kgco2e_per_mtoken_output", "a million output tokens, by the time of steps"),
+    ):
+        yield Metric(name, "kgCO2e", ("serve",), "minimise", "costing", doc)
     doc = "the same tokens at the lowest API list price"
     yield Metric("api_usd", "USD", ("serve",), "minimise", "costing", doc)
     doc = "that over the cost of the plan: above 1 the plan is cheaper"

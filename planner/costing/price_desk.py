@@ -243,7 +243,7 @@ def api_of(study: Study, catalog: Catalog) -> tuple[ApiPrice, ...]:
 def _by_direction(
     desk: Desk, plans: Mapping[str, Any], rows: Codes, columns: Mapping[str, Floats]
 ) -> dict[str, Floats]:
-    """Cost of prompts and of answers, shared out by the time that steps take for each.
+    """Cost and carbon of prompts and answers, shared out by the time that steps take for each.
 
     What stands idle is shared out alike, since it stands ready for both. Beside it the same tokens
     at API prices.
@@ -251,11 +251,14 @@ def _by_direction(
     if desk.study.kind != "serve":
         return {}
     usd, share = columns["usd"], np.asarray(plans["prompt_share_frac"])[rows]
+    kgco2e = columns["kgco2e"]
     read, written = (np.asarray(plans[f"{n}_tokens"])[rows] / 1e6 for n in ("input", "output"))
     bought_usd = api_usd(desk.api, read, written)
     return {
         "api_usd": bought_usd,
         "api_over_own_frac": bought_usd / usd,
+        "kgco2e_per_mtoken_input": kgco2e * share / read,
+        "kgco2e_per_mtoken_output": kgco2e * (1.0 - share) / written,
         "usd_per_mtoken_input": usd * share / read,
         "usd_per_mtoken_output": usd * (1.0 - share) / written,
         "usd_per_mtoken_total": usd / (read + written),

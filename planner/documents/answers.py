@@ -122,7 +122,24 @@ def show_study(path: str) -> dict[str, Any]:
         space = prepare(study).space
         document["space"] = {"enumerated": space.enumerated, "bills": len(space.bill_codes)}
         document["costing in force"] = _terms_in_force(path, study)
+        if study.kind == "train":
+            document["reliability in force"] = _reliability_in_force(path, study)
     return document
+
+
+def _reliability_in_force(path: str, study: Study) -> dict[str, Any]:
+    """Every key of [reliability] as it is taken, by name."""
+    given, figure = asdict(study.reliability), _catalog_of(path).planning
+    gbytes_per_s = figure("storage_bytes_per_s_per_device") / 1e9
+    ours = {
+        "device_mtbf_h": "by component, failures.csv",
+        "checkpoint_s": "weights and optimiser state over the storage",
+        "storage_gbytes_per_s": f"{gbytes_per_s:g} a device",
+        "recovery_s": f"{figure('recovery_s'):g} and reading the checkpoint",
+        "repair_h": figure("repair_h"),
+        "spare_coverage_frac": "as many as are under repair on average",
+    }
+    return {name: ours[name] if value is None else value for name, value in given.items()}
 
 
 def _terms_in_force(path: str, study: Study) -> dict[str, Any]:

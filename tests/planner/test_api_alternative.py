@@ -14,6 +14,8 @@ def test_the_same_tokens_at_list_price_stand_beside_the_plan():
     m = evaluate_study(chat(*PLAN))["metrics"]
     read, written = m["input_tokens"] / 1e6, m["output_tokens"] / 1e6
     assert m["api_usd"] == pytest.approx(0.02 * read + 0.05 * written)  # novita, 2025-11
+    each = m["kgco2e_per_mtoken_input"] * read + m["kgco2e_per_mtoken_output"] * written
+    assert each == pytest.approx(m["kgco2e"], rel=1e-12)
     assert m["api_over_own_frac"] == pytest.approx(m["api_usd"] / m["usd"])
 
 
