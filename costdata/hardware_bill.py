@@ -50,6 +50,7 @@ class Support:
     repair_hours : until the host is back; 0 buys no spares
     spare_coverage_frac : share of the time in which enough hosts stand by; None for as many as
         are under repair on average
+    is_domain_replaced : the whole scale-up domain of a failed host is, unless it has one to spare
     """
 
     storage_pb_per_device: float
@@ -57,6 +58,7 @@ class Support:
     device_mtbf_hours: float
     repair_hours: float
     spare_coverage_frac: float | None = None
+    is_domain_replaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,11 @@ class HardwareBill(Columns):
 
 
 def hardware_bill(
-    devices_working: Codes | Floats, units: UnitShapes, fabric: FabricShapes, support: Support
+    devices_working: Codes | Floats,
+    units: UnitShapes,
+    fabric: FabricShapes,
+    support: Support,
+    hosts_out: Column = 1.0,
 ) -> HardwareBill:
     """Everything that a number of working devices makes one buy.
 
@@ -104,6 +110,8 @@ def hardware_bill(
     ----------
     devices_working : (m,) devices the plan computes on
     units, fabric : (m,) or one row
+    hosts_out : (m,) hosts that have to be replaced when one fails: one, or all of a scale-up
+        domain that works as a whole and has no host to spare
 
     Notes
     -----
@@ -113,7 +121,7 @@ def hardware_bill(
     working = np.asarray(devices_working, float)
     per_unit = units.devices_per_unit
     bought = np.ceil(working / units.usable_per_unit)
-    spare = _spare_units(working, bought, units, support)
+    spare = _spare_units(working, bought, units, support, hosts_out)
     hosts = (bought + spare) * units.hosts_per_unit
     tiers = np.asarray(fabric_tiers(hosts, fabric.radix))
     fabric_shape = (hosts, units.rails, fabric.radix, fabric.oversubscription)
@@ -132,10 +140,12 @@ def hardware_bill(
     )
 
 
-def _spare_units(working: Floats, bought: Floats, units: UnitShapes, support: Support) -> Floats:
+def _spare_units(
+    working: Floats, bought: Floats, units: UnitShapes, support: Support, hosts_out: Column
+) -> Floats:
     """Units on top: hosts under repair, less the whole hosts that are stranded anyway."""
     host_devices = units.devices_per_unit / units.hosts_per_unit
-    down = _hosts_ready(working, support)
+    down = _hosts_ready(working, support) * hosts_out
     idle_hosts = np.floor((bought * units.devices_per_unit - working) / host_devices)
     short: Floats = np.ceil(np.maximum(down - idle_hosts, 0.0) / units.hosts_per_unit)
     return short

@@ -123,6 +123,7 @@ def _support(catalog: Catalog, reliability: Reliability) -> Support:
         device_mtbf_hours=known_h,
         repair_hours=catalog.planning("repair_h") if repair_h is None else repair_h,
         spare_coverage_frac=reliability.spare_coverage_frac,
+        is_domain_replaced=reliability.replaced == "supernode",
     )
 
 
@@ -197,7 +198,16 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
         usable_per_unit=np.where(domain <= per_unit, part, whole),
     )
     fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription)
-    return hardware_bill(rows.devices, shapes, fabric, shelf.support)
+    hosts_out = _hosts_out(shelf, rows) if shelf.support.is_domain_replaced else 1.0
+    return hardware_bill(rows.devices, shapes, fabric, shelf.support, hosts_out)
+
+
+def _hosts_out(shelf: Shelf, rows: Rows) -> Floats:
+    """Hosts that one failed host takes out of work; none where its domain has one to spare."""
+    each = shelf.devices_per_host[rows.accelerator]
+    hosts = np.maximum(rows.supernode_devices / each, 1.0)
+    idle = np.floor((rows.supernode_devices - rows.used_per_domain) / each)
+    return np.where(hosts <= 1.0, 1.0, np.where(idle >= 1.0, 0.0, hosts))
 
 
 def idle_it_w(shelf: Shelf, rows: Rows, bill: HardwareBill) -> Floats:

@@ -363,7 +363,8 @@ class Reliability:
     job; "unknown" gives no date but the rate of failures at which a limit still holds.
     `checkpoint` says whether training waits for the file or it is written in the background.
     `spare_coverage_frac` is the share of time in which enough hosts stand by; without it as many
-    stand by as are under repair on average.
+    stand by as are under repair on average. `replaced` says whether a host is swapped inside its
+    scale-up domain, or the whole domain stands by for it.
     """
 
     device_mtbf_h: Annotated[
@@ -389,6 +390,10 @@ class Reliability:
     spare_coverage_frac: Annotated[
         Fraction | None, Field(gt=0, lt=1, description="share of time, above 0 and below 1")
     ] = None
+
+    replaced: Annotated[
+        Literal["host", "supernode"], Field(description='"host" or "supernode"')
+    ] = "host"
 
     @property
     def is_mtbf_unknown(self) -> bool:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from small import DENSE, ROOT, engine_of, planner, study_of, with_lines
+from small import DENSE, MOE, ROOT, engine_of, planner, study_of, with_lines
 
 from planner.documents.answers import evaluate_study
 from planner.study.settings import with_settings
@@ -59,6 +59,33 @@ def test_more_certain_spares_are_more_spares(evaluated):
     counts = [one["metrics"]["purchase_units"] for one in (none, usual, sure)]
     assert counts == [8, 9, 11]  # Poisson of mean 0.0909: two cover 99.988% of the time
     assert sure["metrics"]["usd"] > usual["metrics"]["usd"] > none["metrics"]["usd"]
+
+
+def test_a_spare_host_in_the_domain_spares_the_domain():
+    """Racks of which 64 of 72 devices work have two hosts ready; domains of two hosts have none.
+
+    8,192 devices have four hosts under repair: four stranded ones stand in for four, not for
+    eight.
+    """
+    study = study_of(MOE)
+    plan = (
+        "accelerator=GB200",
+        "devices=8192",
+        "tp=1",
+        "pp=1",
+        "ep=8",
+        "zero_stage=1",
+        "gbs=8192",
+    )
+
+    def units(*settings):
+        found = evaluate_study(with_settings(study, [*plan, *settings]))
+        return found["metrics"]["purchase_units"]
+
+    whole = "reliability.replaced=supernode"
+    rack, pair = "supernode_devices=72", "supernode_devices=8"
+    assert (units(rack), units(rack, whole)) == (128, 128)
+    assert (units(pair), units(pair, whole)) == (114, 115)
 
 
 def test_an_unknown_rate_gives_what_a_plan_needs_and_no_date(evaluated):
@@ -138,3 +165,14 @@ def test_what_the_page_on_sites_shows_is_a_study(evaluated):
     assert study.reliability.spare_coverage_frac == 0.99
     assert [s.behind_the_meter for s in study.costing.sources] == [False, True]
     assert len(study.costing.grid_cfe_by_hour) == 24
+
+
+def test_failures_are_simulated_and_not_priced(tmp_path):
+    """Spares would follow a new repair time, and days and goodput the old one."""
+    db = tmp_path / "x.duckdb"
+    study = tmp_path / "one.toml"
+    study.write_text(with_lines(DENSE, accelerator='accelerator = ["H100-SXM"]'))
+    assert planner("run", study, "--db", db, "--json").code == 0
+    answer = planner("recost", "1", "--set", "reliability.repair_h=0", "--db", db)
+    assert answer.code == 2
+    assert "reliability.repair_h changes what was simulated" in answer.err
