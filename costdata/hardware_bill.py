@@ -102,7 +102,7 @@ def hardware_bill(
     units: UnitShapes,
     fabric: FabricShapes,
     support: Support,
-    hosts_out: Column = 1.0,
+    replaced_hosts: Column = 1.0,
 ) -> HardwareBill:
     """Everything that a number of working devices makes one buy.
 
@@ -110,7 +110,7 @@ def hardware_bill(
     ----------
     devices_working : (m,) devices the plan computes on
     units, fabric : (m,) or one row
-    hosts_out : (m,) hosts that have to be replaced when one fails: one, or all of a scale-up
+    replaced_hosts : (m,) hosts that have to be replaced when one fails: one, or all of a scale-up
         domain that works as a whole and has no host to spare
 
     Notes
@@ -121,7 +121,7 @@ def hardware_bill(
     working = np.asarray(devices_working, float)
     per_unit = units.devices_per_unit
     bought = np.ceil(working / units.usable_per_unit)
-    spare = _spare_units(working, bought, units, support, hosts_out)
+    spare = _spare_units(working, bought, units, support, replaced_hosts)
     hosts = (bought + spare) * units.hosts_per_unit
     tiers = np.asarray(fabric_tiers(hosts, fabric.radix))
     fabric_shape = (hosts, units.rails, fabric.radix, fabric.oversubscription)
@@ -141,11 +141,11 @@ def hardware_bill(
 
 
 def _spare_units(
-    working: Floats, bought: Floats, units: UnitShapes, support: Support, hosts_out: Column
+    working: Floats, bought: Floats, units: UnitShapes, support: Support, replaced_hosts: Column
 ) -> Floats:
     """Units on top: hosts under repair, less the whole hosts that are stranded anyway."""
     host_devices = units.devices_per_unit / units.hosts_per_unit
-    down = _hosts_ready(working, support) * hosts_out
+    down = _hosts_ready(working, support) * replaced_hosts
     idle_hosts = np.floor((bought * units.devices_per_unit - working) / host_devices)
     short: Floats = np.ceil(np.maximum(down - idle_hosts, 0.0) / units.hosts_per_unit)
     return short

@@ -198,11 +198,11 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
         usable_per_unit=np.where(domain <= per_unit, part, whole),
     )
     fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription)
-    hosts_out = _hosts_out(shelf, rows) if shelf.support.is_domain_replaced else 1.0
-    return hardware_bill(rows.devices, shapes, fabric, shelf.support, hosts_out)
+    replaced_hosts = _replaced_hosts(shelf, rows) if shelf.support.is_domain_replaced else 1.0
+    return hardware_bill(rows.devices, shapes, fabric, shelf.support, replaced_hosts)
 
 
-def _hosts_out(shelf: Shelf, rows: Rows) -> Floats:
+def _replaced_hosts(shelf: Shelf, rows: Rows) -> Floats:
     """Hosts that one failed host takes out of work; none where its domain has one to spare."""
     each = shelf.devices_per_host[rows.accelerator]
     hosts = np.maximum(rows.supernode_devices / each, 1.0)
