@@ -15,7 +15,7 @@ from costdata import carbon, energy_bill, tco
 from costdata.hardware_bill import HardwareBill
 from costdata.nulls import Nulls, bill_nulls, told
 from costdata.own_or_rent import Renting, against_rent, renting
-from costdata.supply import Supply, terms_supplied
+from costdata.supply import Met, Supply, met_by, unsupplied
 from costdata.terms import CARBON, CostingTerms, YearlyShares
 from costdata.use import (
     YearKwh,
@@ -154,7 +154,8 @@ def plan_costs(
     terms = terms_at_load(terms, run.it_mean_w, run.it_idle_w, reserved_w)
     capex = _capex(bill, prices, terms, reserved_w)
     kwh = year_kwh(run.it_mean_w, run.it_idle_w, reserved_w, terms)
-    terms = terms if supply is None else terms_supplied(terms, kwh.total, supply)
+    met = unsupplied(terms, kwh.total) if supply is None else met_by(terms, kwh.total, supply)
+    terms = met.terms
     intensity = _intensities(terms)[accounting]
     rented = renting(bill, prices, terms, kwh, intensity)
     year = _year(bill, run, terms, shares, capex, reserved_w, kwh, rented)
@@ -166,7 +167,8 @@ def plan_costs(
     }
     made = _embodied(bill, embodied, terms, reserved_w, run.hours)
     columns = _columns(bill, run, terms, capex, year, spent, emitted[accounting], made)
-    columns |= _energy(kwh, years, terms)
+    columns |= _energy(kwh, years, terms) | _water(kwh, years, met)
+    columns |= {"matched_frac": met.matched_frac, "carbon_free_frac": met.clean_frac}
     columns["provisioned_w"] = reserved_w
     columns["rent_usd"] = rented.paid_usd * years
     columns |= against_rent(capex, year, rented, kwh, terms)
@@ -238,7 +240,7 @@ def _year(
         "stranded": usd["stranded"] * shares.it_frac,
         "spares": usd["spares"] * shares.it_frac,
         "network": network * shares.network_frac,
-        "storage": usd["storage"] * shares.it_frac,
+        "storage": usd["storage"] * shares.storage_frac,
         "head_nodes": usd["head_nodes"] * shares.it_frac,
         "facility": usd["facility"] * shares.facility_frac,
         "maintenance": gross * terms.maintenance_frac,
@@ -280,18 +282,27 @@ def _electricity_usd(
 
 
 def _energy(kwh: YearKwh, years: Floats, terms: CostingTerms) -> dict[str, Floats]:
-    """Energy and water of the run's share of the year, idle hours included; (m,) each."""
+    """Energy of the run's share of the year, idle hours included; (m,) each."""
     facility_kwh = kwh.total * years
-    it_kwh = facility_kwh / terms.pue
-    water = carbon.water_l(
-        it_kwh, terms.wue_onsite_l_per_kwh, terms.pue, terms.wue_offsite_l_per_kwh
-    )
     return {
-        "it_mwh": it_kwh / 1000.0,
+        "it_mwh": facility_kwh / terms.pue / 1000.0,
         "facility_mwh": facility_kwh / 1000.0,
         "idle_mwh": kwh.idle * years / 1000.0,
-        "water_l": np.asarray(water),
     }
+
+
+def _water(kwh: YearKwh, years: Floats, met: Met) -> dict[str, Floats]:
+    """Water on site, at the power stations and in all; own plant takes none there, a rule of ours.
+
+    Solar and wind behind the meter take next to none; a generator's own is not known here.
+    """
+    terms = met.terms
+    it_kwh = kwh.total * years / terms.pue
+    offsite = terms.wue_offsite_l_per_kwh * (1.0 - met.own_frac)
+    onsite_l = carbon.water_l(it_kwh, terms.wue_onsite_l_per_kwh, terms.pue, 0.0)
+    offsite_l = carbon.water_l(it_kwh, 0.0, terms.pue, offsite)
+    both = {"water_onsite_l": np.asarray(onsite_l), "water_offsite_l": np.asarray(offsite_l)}
+    return {**both, "water_l": both["water_onsite_l"] + both["water_offsite_l"]}
 
 
 def _embodied(

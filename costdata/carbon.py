@@ -209,9 +209,19 @@ def hourly_match_frac(
     Google, 24/7 CFE methodology: sum of min(load, CFE) over sum of load.
     """
     contracted = np.minimum(load_kwh, clean_kwh)
-    matched = contracted + grid_clean_frac * (load_kwh - contracted)
-    share: Column = matched.sum(axis=0) / load_kwh.sum(axis=0)
-    return share
+    from_grid_kwh = grid_clean_frac * (load_kwh - contracted)
+    met_kwh, all_kwh = (kwh.sum(axis=0) for kwh in (contracted, load_kwh))
+    return matched_frac(met_kwh, from_grid_kwh.sum(axis=0), all_kwh)
+
+
+def matched_frac(matched_kwh: Column, grid_clean_kwh: Column, load_kwh: Column) -> Column:
+    """Share of a load met by clean energy in the same hour, from energies of a period.
+
+    Parameters
+    ----------
+    matched_kwh, grid_clean_kwh : from sources of one's own, and clean out of the grid [kWh]
+    """
+    return (matched_kwh + grid_clean_kwh) / load_kwh
 
 
 def location_kgco2e(load_kwh: Floats, grid_kgco2e_per_kwh: Column) -> Column:
@@ -230,7 +240,40 @@ def market_hourly_kgco2e(
     GHG Protocol Scope 2 public consultation, October 2025.
     """
     unmatched_kwh = np.maximum(load_kwh - clean_kwh, 0.0)
-    return location_kgco2e(unmatched_kwh, residual_kgco2e_per_kwh)
+    by_hour = np.asarray(market_kgco2e(unmatched_kwh, residual_kgco2e_per_kwh))
+    emitted: Column = by_hour.sum(axis=0)
+    return emitted
+
+
+def market_kgco2e(
+    unmatched_kwh: Column, residual_kgco2e_per_kwh: Column, source_kgco2e: Column = 0.0
+) -> Column:
+    """Market-based carbon: what no source met in its hour carries the residual mix.
+
+    Parameters
+    ----------
+    unmatched_kwh : from the grid [kWh]
+    residual_kgco2e_per_kwh : NaN where none is given: the grid's average is no stand-in for it
+    source_kgco2e : of the energy of sources that was used [kgCO2e]
+    """
+    return unmatched_kwh * residual_kgco2e_per_kwh + source_kgco2e
+
+
+def abatement_usd_per_t(
+    cost_usd: Column, kgco2e: Column, base_usd: Column, base_kgco2e: Column
+) -> Floats:
+    """What avoiding a tonne costs against a base; NaN where nothing is avoided.
+
+    Below 0 the cleaner way is the cheaper one.
+
+    References
+    ----------
+    Definition of marginal abatement cost; NREL/REopt.jl PR 94: undefined without abatement.
+    """
+    avoided_t = (np.asarray(base_kgco2e, float) - kgco2e) / 1000.0
+    is_avoided = avoided_t > 0
+    usd = np.asarray(cost_usd, float) - base_usd
+    return np.where(is_avoided, usd / np.where(is_avoided, avoided_t, 1.0), np.nan)
 
 
 def market_annual_kgco2e(

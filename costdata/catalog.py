@@ -14,6 +14,7 @@ from pathlib import Path
 from costdata.chips import AcceleratorFacts, accelerator_facts, chips_of, curve_faults
 from costdata.engines import engine_curves, engine_facts, engine_of
 from costdata.facts import Fact, Row, Tables
+from costdata.failures import failure_facts
 from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
 from costdata.offers import PLANS, Part, Rent, part_of, rents
@@ -281,10 +282,25 @@ class Catalog:
             raise unknown("fabric", name, (row.name for row in rows.values()))
         return rows[(name,)].facts
 
+    def clock_following(self) -> dict[str, float]:
+        """Phase of a step to the share of its time that stretches as a cap lowers the clock."""
+        rows = self.tables["clock_following"].values()
+        return {row.name: row.need("follow_frac") for row in rows}
+
+    def own_planning(self, name: str) -> float | None:
+        """A planning figure of a user's own table; None where there is only ours, or none."""
+        row = self.tables["defaults"].get((name,))
+        return row.need("value") if row is not None and row.is_user else None
+
     def planning_facts(self) -> dict[str, Fact]:
         """Every figure with its source that costs and watts rest on at any site, on any chip."""
         rows = self.tables["defaults"].values()
         found = {f"defaults.{row.name}": row.facts["value"] for row in rows}
+        found |= failure_facts(self.tables)
+        found |= {
+            f"clock_following.{row.name}": row.facts["follow_frac"]
+            for row in self.tables["clock_following"].values()
+        }
         for kind, item in GENERAL_FIGURES:
             found[f"facility.{kind}.{item}"] = self.facility(kind, item)
         for factor in GENERAL_FACTORS:

@@ -14,7 +14,7 @@ from costdata.network_build import counted
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import Columns
 from simkernel.ledger import Ledger
-from simkernel.reliability import spares
+from simkernel.reliability import covering_spares, spares
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,17 @@ class Support:
     storage_pb_per_device, head_nodes_per_host : size of storage and management
     device_mtbf_hours : device-hours per failure that takes a host out of work
     repair_hours : until the host is back; 0 buys no spares
+    spare_coverage_frac : share of the time in which enough hosts stand by; None for as many as
+        are under repair on average
+    is_domain_replaced : the whole scale-up domain of a failed host is, unless it has one to spare
     """
 
     storage_pb_per_device: float
     head_nodes_per_host: float
     device_mtbf_hours: float
     repair_hours: float
+    spare_coverage_frac: float | None = None
+    is_domain_replaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,11 @@ class HardwareBill(Columns):
 
 
 def hardware_bill(
-    devices_working: Codes | Floats, units: UnitShapes, fabric: FabricShapes, support: Support
+    devices_working: Codes | Floats,
+    units: UnitShapes,
+    fabric: FabricShapes,
+    support: Support,
+    replaced_hosts: Column = 1.0,
 ) -> HardwareBill:
     """Everything that a number of working devices makes one buy.
 
@@ -107,6 +116,8 @@ def hardware_bill(
     ----------
     devices_working : (m,) devices the plan computes on
     units, fabric : (m,) or one row
+    replaced_hosts : (m,) hosts that have to be replaced when one fails: one, or all of a scale-up
+        domain that works as a whole and has no host to spare
 
     Notes
     -----
@@ -116,7 +127,7 @@ def hardware_bill(
     working = np.asarray(devices_working, float)
     per_unit = units.devices_per_unit
     bought = np.ceil(working / units.usable_per_unit)
-    spare = _spare_units(working, bought, units, support)
+    spare = _spare_units(working, bought, units, support, replaced_hosts)
     hosts = (bought + spare) * units.hosts_per_unit
     host_devices = per_unit / units.hosts_per_unit
     net = counted(
@@ -142,13 +153,25 @@ def hardware_bill(
     )
 
 
-def _spare_units(working: Floats, bought: Floats, units: UnitShapes, support: Support) -> Floats:
+def _spare_units(
+    working: Floats, bought: Floats, units: UnitShapes, support: Support, replaced_hosts: Column
+) -> Floats:
     """Units on top: hosts under repair, less the whole hosts that are stranded anyway."""
     host_devices = units.devices_per_unit / units.hosts_per_unit
-    down = spares(working, support.device_mtbf_hours, support.repair_hours)
+    down = _hosts_ready(working, support) * replaced_hosts
     idle_hosts = np.floor((bought * units.devices_per_unit - working) / host_devices)
     short: Floats = np.ceil(np.maximum(down - idle_hosts, 0.0) / units.hosts_per_unit)
     return short
+
+
+def _hosts_ready(working: Floats, support: Support) -> Floats:
+    """Whole hosts to hold ready."""
+    rate = (working, support.device_mtbf_hours, support.repair_hours)
+    if support.spare_coverage_frac is None:
+        return np.asarray(spares(*rate))
+    counts, code = np.unique(working, return_inverse=True)
+    ready = covering_spares(counts, *rate[1:], support.spare_coverage_frac)
+    return ready[code].reshape(working.shape)
 
 
 @dataclass(frozen=True)

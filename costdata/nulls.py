@@ -30,6 +30,8 @@ BELOW_ENERGY = "renting an hour costs no more than the energy of using what is o
 TOO_SLOW = "renting saves less than the interest on the price, so owning never repays, discounted"
 NO_MARGINAL = "no marginal intensity is known for the site"
 NO_MARKET = "no contract and no residual factor is known for the site"
+NO_COOLING = "nobody says how the server of this chip is cooled; add cooling to your servers.csv"
+NO_CLEAN_SHARE = "no carbon-free share of the site's grid is known"
 NO_WATER = "no water use is known on site and at its power stations"
 NO_WATER_ON_SITE = "no water use is known on site"
 NO_WATER_OF_POWER = "no water use is known of the site's power stations"
@@ -66,6 +68,9 @@ def bill_nulls(
         "payback_months": [*not_compared, (LOSING, True)],
         "payback_discounted_months": [*not_compared, (LOSING, never), (TOO_SLOW, True)],
         "water_l": _water_causes(terms),
+        "water_onsite_l": [(NO_WATER_ON_SITE, True)],
+        "water_offsite_l": [(NO_WATER_OF_POWER, True)],
+        "carbon_free_frac": [(NO_CLEAN_SHARE, True)],
         **{f"{end}{tail}": [(words, True)]
            for end, words in (("location_marginal", NO_MARGINAL), ("market", NO_MARKET))
            for tail in ("", "_kgco2e")},

@@ -31,6 +31,7 @@ class PurchaseUnit:
     max_power_band_w : its band
     typical_power_w : input power under load, None where not known
     rack_units : height, None where not known
+    is_liquid : coolant has to come to it, None where not known
     is_estimate : the price or the power comes from a rule, see `basis`
     rent_only : no price to buy at
     missing : facts that are not there: "price_usd", "max_power_w"
@@ -45,6 +46,7 @@ class PurchaseUnit:
     max_power_band_w: Band | None
     typical_power_w: float | None
     rack_units: float | None
+    is_liquid: bool | None
     is_estimate: bool
     rent_only: bool
     missing: tuple[str, ...]
@@ -77,6 +79,7 @@ def purchase_unit(tables: Tables, chip: Row) -> PurchaseUnit:
         max_power_band_w=power.band,
         typical_power_w=server.number("typical_power_w") if server else None,
         rack_units=server.number("rack_units") if server else None,
+        is_liquid=_is_liquid(server),
         is_estimate=price.is_rule or power.is_rule,
         rent_only=price.band is None,
         missing=tuple(missing),
@@ -118,6 +121,11 @@ def _server(servers: Table, accelerator: str) -> Row | None:
         if row.text("accelerator") == accelerator and row.values["is_purchase_unit"]
     )
     return max(found, key=lambda row: row.is_user, default=None)
+
+
+def _is_liquid(server: Row | None) -> bool | None:
+    cooling = server.text("cooling") if server else ""
+    return cooling == "liquid" if cooling else None
 
 
 def _pairs(tables: Tables) -> Iterable[tuple[Row, Row]]:

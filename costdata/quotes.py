@@ -33,6 +33,7 @@ LOW, TYPICAL, HIGH = range(3)
 
 RESIDUAL_YEARS = 3.0  # residual/after_36_months of facility.csv is a share after three years
 NETWORK_LIFE_YEARS = 5.0  # epoch.ai ai-datacenter-cost-breakdown: IT 5; networks serve 5 to 6
+BUILDING_WRITE_OFF = "macrs_15"  # IRS Pub. 946 ch. 4: improvements; a bare shell takes macrs_39
 STAFF_USD_PER_YEAR = 45_000.0  # gpu-tco@d8c6534 DEFAULTS: yearly cost of one operator; localise
 BUNDLE_PORTS = 8.0  # latent.space cluster sheet: cabling is sold per node of eight ports
 OPTICS_PER_LINK = 2.0  # a transceiver at each end
@@ -340,6 +341,7 @@ def _general(
         "wacc_frac": wacc,
         "it_life_years": life,
         "network_life_years": NETWORK_LIFE_YEARS,
+        "storage_life_years": own.get("storage_life_years", life),
         "facility_life_years": hall_life,
         "residual_frac": residual ** (life / RESIDUAL_YEARS),
         "maintenance_frac": upkeep,
@@ -349,7 +351,7 @@ def _general(
         "credit_frac": 0.0,
         "bonus_frac": 0.0,
         "depreciation_code": DEPRECIATION.index("macrs_5"),
-        "facility_depreciation_code": DEPRECIATION.index("macrs_15"),
+        "facility_depreciation_code": DEPRECIATION.index(BUILDING_WRITE_OFF),
         "demand_usd_per_kw_month": 0.0,
         "minimum_billing_frac": 0.0,
         "contract_w": 0.0,
@@ -380,6 +382,7 @@ def _of_site(site: Site, end: int) -> dict[str, float]:
         "pue": site.pue[end],
         "grid_average_kgco2e_per_kwh": site.grid_average_kgco2e_per_kwh,
         "grid_marginal_kgco2e_per_kwh": known(site.grid_marginal_kgco2e_per_kwh),
+        "grid_clean_frac": known(site.grid_cfe_frac),
         "wue_onsite_l_per_kwh": known(site.wue_onsite_l_per_kwh),
         "wue_offsite_l_per_kwh": known(site.wue_offsite_l_per_kwh),
     }

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costdata import carbon
 from costdata.energy_bill import W_PER_KW
 from costdata.tco import MONTHS_PER_YEAR
 from simkernel.columns import Codes, Column, Floats, Masks
@@ -58,6 +59,8 @@ class Source:
     is_paid_as_produced : all of it is paid for, also beyond the load; else what is used
     excess_usd_per_kwh : what is got for energy beyond the load
     kgco2e_per_kwh : of its energy
+    is_behind_meter : own plant: its energy never crosses the meter, so that location-based carbon
+        and the water of power stations are of the rest
     """
 
     name: str
@@ -67,6 +70,7 @@ class Source:
     is_paid_as_produced: bool = True
     excess_usd_per_kwh: float = 0.0
     kgco2e_per_kwh: float = 0.0
+    is_behind_meter: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,9 @@ class Supplied:
     ----------
     grid_usd, contract_usd, sold_usd : the bill is their sum, what is sold below 0
     grid_kwh, matched_kwh, excess_kwh : from the grid, from sources in the same hour, beyond it
+    grid_clean_kwh : carbon-free out of the grid's
     source_kgco2e : of the sources' energy that is used
+    own_kwh, own_kgco2e : the part of both that is from behind the meter
     """
 
     grid_usd: Floats
@@ -86,7 +92,10 @@ class Supplied:
     grid_kwh: Floats
     matched_kwh: Floats
     excess_kwh: Floats
+    grid_clean_kwh: Floats
     source_kgco2e: Floats
+    own_kwh: Floats
+    own_kgco2e: Floats
 
     @property
     def usd(self) -> Floats:
@@ -96,7 +105,8 @@ class Supplied:
     @property
     def matched_frac(self) -> Floats:
         """Share of the load that sources meet in the same hour."""
-        return self.matched_kwh / (self.matched_kwh + self.grid_kwh)
+        load_kwh = self.matched_kwh + self.grid_kwh
+        return np.asarray(carbon.matched_frac(self.matched_kwh, 0.0, load_kwh))
 
 
 def hours_in(year: int) -> int:
@@ -135,7 +145,12 @@ def tiered_usd(month_kwh: Column, tiers: Sequence[Tier]) -> Column:
     return usd
 
 
-def supplied(load_w: Floats, prices_usd: Floats, sources: Sequence[Source]) -> Supplied:
+def supplied(
+    load_w: Floats,
+    prices_usd: Floats,
+    sources: Sequence[Source],
+    grid_clean_frac: Floats | float = 0.0,
+) -> Supplied:
     """The year of a load that is the same in every hour.
 
     Parameters
@@ -143,6 +158,7 @@ def supplied(load_w: Floats, prices_usd: Floats, sources: Sequence[Source]) -> S
     load_w : (n,) at the meter [W]
     prices_usd : (h,) of the grid by the hour [$/kWh]
     sources : used in order, the first up to the load, then the next
+    grid_clean_frac : (h,) or number, carbon-free share of what the grid gives
 
     Notes
     -----
@@ -156,8 +172,9 @@ def supplied(load_w: Floats, prices_usd: Floats, sources: Sequence[Source]) -> S
     """
     load_w = np.asarray(load_w, float)
     before_w = np.zeros(len(prices_usd))
-    contract_usd, sold_usd, source_kgco2e = (np.zeros(len(load_w)) for _ in range(3))
-    met_kwh, lost_kwh = (np.zeros(len(load_w)) for _ in range(2))
+    contract_usd, sold_usd, source_kgco2e, own_kwh, own_kgco2e, met_kwh, lost_kwh = (
+        np.zeros(len(load_w)) for _ in range(7)
+    )
     for source in sources:
         made_w = source.peak_w * source.shape_frac
         made_kwh = float(made_w.sum()) / W_PER_KW
@@ -167,36 +184,30 @@ def supplied(load_w: Floats, prices_usd: Floats, sources: Sequence[Source]) -> S
         contract_usd += paid_kwh * source.usd_per_kwh
         if source.is_paid_as_produced:
             sold_usd -= (made_kwh - used_kwh) * source.excess_usd_per_kwh
-        source_kgco2e += used_kwh * source.kgco2e_per_kwh
+        used_kgco2e = carbon.operational_kgco2e(used_kwh, source.kgco2e_per_kwh)
+        source_kgco2e += used_kgco2e
+        own_kwh += used_kwh * source.is_behind_meter
+        own_kgco2e += used_kgco2e * source.is_behind_meter
         met_kwh, lost_kwh = met_kwh + used_kwh, lost_kwh + made_kwh - used_kwh
         before_w = after_w
     total_kwh = load_w * len(prices_usd) / W_PER_KW
-    priced_usd = load_w * prices_usd.sum() / W_PER_KW - _below(load_w, before_w, prices_usd)
-    return Supplied(
-        priced_usd, contract_usd, sold_usd, total_kwh - met_kwh, met_kwh, lost_kwh, source_kgco2e
+    priced_usd, clean_kwh = (
+        load_w * np.broadcast_to(weight, prices_usd.shape).sum() / W_PER_KW
+        - _below(load_w, before_w, weight)
+        for weight in (prices_usd, grid_clean_frac)
     )
-
-
-def matched_market_kgco2e(year: Supplied, residual_kgco2e_per_kwh: Column) -> Column:
-    """Market-based carbon with hourly matching: what the grid gives carries the residual mix."""
-    return year.grid_kwh * residual_kgco2e_per_kwh + year.source_kgco2e
-
-
-def abatement_usd_per_t(
-    cost_usd: Column, kgco2e: Column, base_usd: Column, base_kgco2e: Column
-) -> Floats:
-    """What avoiding a tonne costs against a base; NaN where nothing is avoided.
-
-    Below 0 the cleaner way is the cheaper one.
-
-    References
-    ----------
-    Definition of marginal abatement cost; NREL/REopt.jl PR 94: undefined without abatement.
-    """
-    avoided_t = (np.asarray(base_kgco2e, float) - kgco2e) / 1000.0
-    is_avoided = avoided_t > 0
-    usd = np.asarray(cost_usd, float) - base_usd
-    return np.where(is_avoided, usd / np.where(is_avoided, avoided_t, 1.0), np.nan)
+    return Supplied(
+        grid_usd=priced_usd,
+        contract_usd=contract_usd,
+        sold_usd=sold_usd,
+        grid_kwh=total_kwh - met_kwh,
+        matched_kwh=met_kwh,
+        excess_kwh=lost_kwh,
+        grid_clean_kwh=np.maximum(clean_kwh, 0.0),  # sums of the sorted hours round
+        source_kgco2e=source_kgco2e,
+        own_kwh=own_kwh,
+        own_kgco2e=own_kgco2e,
+    )
 
 
 def tiered_year_usd(year_kwh: Column, tiers: Sequence[Tier]) -> Column:

@@ -32,6 +32,7 @@ MAY_BE_UNKNOWN = (
     "wue_onsite_l_per_kwh",
     "wue_offsite_l_per_kwh",
     "pue_proportional_frac",
+    "grid_clean_frac",
 )
 """Terms that may be NaN: what follows from them is NULL, with a reason."""
 
@@ -43,7 +44,8 @@ class CostingTerms(Columns):
     Parameters
     ----------
     wacc_frac : discount rate per year, nominal [1]
-    it_life_years : servers, storage, head nodes; network_life_years, facility_life_years
+    it_life_years : servers, head nodes; network_life_years, storage_life_years,
+        facility_life_years: each is bought again when its own life is over
     residual_frac : of IT and network price, received at the end of the life
     maintenance_frac : of gross IT and network price, per year
     insurance_frac : of everything paid up front, per year
@@ -66,6 +68,7 @@ class CostingTerms(Columns):
         they take the place of `pue` where the second is known
     power_oversubscription : IT peak with its headroom over the power provided
     grid_average_kgco2e_per_kwh, grid_marginal_kgco2e_per_kwh : of the site's grid
+    grid_clean_frac : yearly carbon-free share of the site's grid
     market_kgco2e_per_kwh : of the contract or residual mix; NaN without one
     carbon_usd_per_t : on operational carbon, per tonne
     utilisation_frac : share of the year's hours at work; runs pay for the rest, at idle power
@@ -79,6 +82,7 @@ class CostingTerms(Columns):
     wacc_frac: Floats
     it_life_years: Floats
     network_life_years: Floats
+    storage_life_years: Floats
     facility_life_years: Floats
     residual_frac: Floats
     maintenance_frac: Floats
@@ -106,6 +110,7 @@ class CostingTerms(Columns):
     power_oversubscription: Floats
     grid_average_kgco2e_per_kwh: Floats
     grid_marginal_kgco2e_per_kwh: Floats
+    grid_clean_frac: Floats
     market_kgco2e_per_kwh: Floats
     carbon_usd_per_t: Floats
     utilisation_frac: Floats
@@ -144,6 +149,7 @@ class YearlyShares(Columns):
     it_frac: Floats
     network_frac: Floats
     facility_frac: Floats
+    storage_frac: Floats
 
 
 def yearly_shares(terms: CostingTerms) -> YearlyShares:
@@ -166,6 +172,7 @@ def yearly_shares(terms: CostingTerms) -> YearlyShares:
         share(terms.it_life_years, terms.residual_frac, terms.depreciation_code),
         share(terms.network_life_years, terms.residual_frac, terms.depreciation_code),
         share(terms.facility_life_years, 0.0, terms.facility_depreciation_code),
+        share(terms.storage_life_years, terms.residual_frac, terms.depreciation_code),
     )
 
 
@@ -199,7 +206,7 @@ _NO_SHARE = (
 def _rules(terms: CostingTerms) -> list[tuple[Masks, str]]:
     lives = np.stack(
         [terms.it_life_years, terms.network_life_years, terms.facility_life_years,
-         terms.embodied_life_years]
+         terms.embodied_life_years, terms.storage_life_years]
     )  # fmt: skip
     shares = np.stack(
         [terms.residual_frac, terms.minimum_billing_frac, terms.ratchet_frac,

@@ -57,6 +57,10 @@ def _physical() -> Iterator[Metric]:
     yield Metric("it_mean_w", "W", BOTH, low, "physics", "all IT, mean", True)
     yield Metric("it_peak_w", "W", BOTH, low, "physics", "all IT, busiest second", True)
     yield Metric("provisioned_w", "W", BOTH, low, "physics", "power to reserve for the IT", True)
+    yield Metric("racks", "", BOTH, low, "physics", "racks of servers, by height and power")
+    yield Metric("rack_kw", "kW", BOTH, low, "physics", "IT power to provide for a full rack")
+    doc = "1 where coolant has to come to the chips"
+    yield Metric("liquid_cooled", "", BOTH, low, "physics", doc)
     yield Metric("goodput_frac", "", BOTH, high, "physics", "useful share of wall time", True)
 
 
@@ -80,6 +84,13 @@ def _costed() -> Iterator[Metric]:
     )
     for name, unit, doc in rows:
         yield Metric(name, unit, BOTH, low, "costing", doc, is_predicted=True)
+    for name, unit, direction, doc in (
+        ("matched_frac", "", "maximise", "of the energy, met by its own sources in the same hour"),
+        ("carbon_free_frac", "", "maximise", "the same with what is carbon-free of the grid"),
+        ("water_onsite_l", "L", low, "evaporated by the site's own cooling"),
+        ("water_offsite_l", "L", low, "evaporated by the power stations"),
+    ):
+        yield Metric(name, unit, BOTH, direction, "costing", doc)
     yield Metric("unverified_facts", "", BOTH, low, "costing", "facts used that nobody checked")
     yield Metric("validated", "", BOTH, "maximise", "physics", "1 inside the validated region")
 
@@ -96,6 +107,17 @@ def _train() -> Iterator[Metric]:
     )
     for name, unit, direction, doc in rows:
         yield Metric(name, unit, TRAIN, direction, "physics", doc, is_predicted=True)
+    for name, unit, direction, doc in (
+        ("days_p10", "day", low, "by which one run of ten has ended, failures falling well"),
+        ("days_p50", "day", low, "by which half of all such runs have ended"),
+        ("days_p90", "day", low, "by which nine runs of ten have ended, failures falling badly"),
+        ("job_mtbf_h", "h", high, "between failures that stop the job"),
+        ("checkpoint_s", "s", low, "that training stands for one checkpoint"),
+        ("recovery_s", "s", low, "from a failure until training goes on"),
+        ("failures_per_day", "1/day", low, "that stop the job"),
+        ("checkpoint_interval_s", "s", low, "of work between checkpoints, the best one"),
+    ):
+        yield Metric(name, unit, TRAIN, direction, "physics", doc)
     doc = "trained or written, over all devices"
     yield Metric("tokens_per_s_per_device", "1/s", WORK, high, "physics", doc, is_predicted=True)
 
@@ -120,6 +142,15 @@ def _serve() -> Iterator[Metric]:
         ("j_per_token", "J", "minimise", "physics", "energy of an output token"),
     ):
         yield Metric(name, unit, SERVE, direction, stage, doc, is_predicted=True)
+    for name, doc in (
+        ("kgco2e_per_mtoken_input", "a million prompt tokens, by the time of steps"),
+        ("kgco2e_per_mtoken_output", "a million output tokens, by the time of steps"),
+    ):
+        yield Metric(name, "kgCO2e", ("serve",), "minimise", "costing", doc)
+    doc = "the same tokens at the lowest API list price"
+    yield Metric("api_usd", "USD", ("serve",), "minimise", "costing", doc)
+    doc = "that over the cost of the plan: above 1 the plan is cheaper"
+    yield Metric("api_over_own_frac", "", ("serve",), "maximise", "costing", doc)
 
 
 def _hardware() -> Iterator[Metric]:

@@ -5,6 +5,8 @@ The cubic law of clock and power; which share of a step follows the clock is giv
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from simkernel.columns import Column
@@ -38,6 +40,22 @@ def capped_slowdown_frac(clock_frac: Column, compute_frac: Column) -> Column:
     sum of t (c/f + 1 - c); arXiv 2605.11999: memory-bound decode is unchanged.
     """
     return compute_frac * (1.0 / clock_frac - 1.0)
+
+
+def following_frac(shares: Mapping[str, Column], follow_frac: Mapping[str, float]) -> Column:
+    """Share of a step's time that stretches as the clock falls, over its phases.
+
+    Parameters
+    ----------
+    shares : phase to its share of the step's time, (n,)
+    follow_frac : phase to how much of it follows the clock, costdata/tables/clock_following.csv
+
+    References
+    ----------
+    sum of t_i (c_i/f + 1 - c_i): the c of `capped_slowdown_frac` is the mean of the phases' own.
+    """
+    following: Column = sum((shares[n] * follow_frac[n] for n in shares), start=0.0)
+    return following
 
 
 def capped_energy_frac(cap_w: Column, peak_w: Column, slowdown_frac: Column) -> Column:

@@ -31,6 +31,7 @@ from planner.calibration.engine_timings import (
 from planner.calibration.kernels import RESULT_BYTES, TABLES, VALUE_BYTES, Row, write_or_check
 from planner.calibration.measured import Nameplate, read_nameplates
 from simkernel.columns import Column, Floats
+from simkernel.hardware import PRECISION_BYTES, PRECISIONS
 from simkernel.roofline import (
     AttentionRates,
     CoreShape,
@@ -51,7 +52,7 @@ graph (16 x 8192 x 8192 in nvfp4 on B200: 22 us against 14 and 15)."""
 
 DECODE_PRODUCT = (16.0, 8192.0, 8192.0)
 
-MXFP4_BYTES = 0.53125
+MXFP4_BYTES = PRECISION_BYTES[PRECISIONS.index("mxfp4")]
 HEAD = 128
 LATENT, LATENT_VALUE = 576, 512  # DeepSeek-V3 config.json: kv_lora_rank + rope, kv_lora_rank
 KEY, VALUE = 192, 128  # the same: nope + rope, v_head_dim

@@ -20,6 +20,7 @@ import numpy as np
 from costdata import catalog as catalogue
 from planner.bands import DENSE, EXPERTS
 from planner.calibration.curves import Fit, robust_fit, summary
+from planner.calibration.huber import Steps, huber_step
 from planner.calibration.kernels import TABLES, Row, write_or_check
 from planner.calibration.measured import Nameplate, read_nameplates
 from planner.validation.power_nodes import fit_hosts, read_hosts
@@ -140,19 +141,15 @@ def fit_speed(runs: Metered) -> Floats:
 
     Iteratively reweighted least squares (Huber 1964), as planner.calibration.serving_fit.
     """
-    priors = runs.priors
-    logs, precision = priors.centres.copy(), 1.0 / priors.spreads**2
+    priors, logs = runs.priors, runs.priors.centres.copy()
+    steps = Steps(SCALE_LOG, FAR_LOG, NUDGE_LOG, LARGEST_STEP_LOG)
+
+    def residuals(tried: Floats) -> Floats:
+        rates = predicted(runs.blocks, runs.engine_of(tried), tried.shape[1])[OUTPUT]
+        return np.asarray(np.log(rates / runs.tokens_per_s))
+
     for _ in range(STEPS):
-        count = len(logs)
-        tried = logs[:, None] + NUDGE_LOG * np.eye(count, count + 1, 1)
-        rates = predicted(runs.blocks, runs.engine_of(tried), count + 1)[OUTPUT]
-        residuals = np.log(rates / runs.tokens_per_s)
-        slopes = (residuals[1:] - residuals[0]).T / NUDGE_LOG
-        weight = 1.0 / np.maximum(1.0, np.abs(residuals[0]) / FAR_LOG) / SCALE_LOG**2
-        pull = weight[:, None] * slopes
-        force = pull.T @ residuals[0] + precision * (logs - priors.centres)
-        step = np.linalg.solve(slopes.T @ pull + np.diag(precision), force)
-        logs = logs - np.clip(step, -LARGEST_STEP_LOG, LARGEST_STEP_LOG)
+        logs = logs - huber_step(residuals, logs, priors.centres, priors.spreads, 1.0, steps)
     return logs
 
 

@@ -28,6 +28,7 @@ from costdata.catalog import Catalog
 from costdata.engines import ANY_ENGINE
 from costdata.facts import ALL_ROWS
 from planner.bands import DENSE, EXPERTS, regime_of_model
+from planner.calibration.huber import Steps, huber_step
 from planner.calibration.kernels import TABLES, Row, write_or_check
 from planner.calibration.profile_fit import Values
 from planner.validation.rows import TruthRow, chosen, read_truth
@@ -204,15 +205,11 @@ def _fold(fold: tuple[Problem, Masks]) -> Floats:
 
 def _direction(problem: Problem, logs: Floats) -> Floats:
     """Where a step of iteratively reweighted least squares with normal priors goes."""
-    count = len(logs)
-    found = problem.residuals(logs[:, None] + NUDGE_LOG * np.eye(count, count + 1, 1))
-    residuals, slopes = found[0], (found[1:] - found[0]).T / NUDGE_LOG
-    far = np.maximum(1.0, np.abs(residuals) / FAR_LOG)
-    pull = (problem.weights / far / SCALE_LOG**2)[:, None] * slopes
-    prior = 1.0 / problem.priors.spreads**2
-    force = pull.T @ residuals + prior * (logs - problem.priors.centres)
-    step = np.linalg.solve(slopes.T @ pull + np.diag(prior), force)
-    return np.clip(step, -LARGEST_STEP_LOG, LARGEST_STEP_LOG)
+    priors = problem.priors
+    steps = Steps(SCALE_LOG, FAR_LOG, NUDGE_LOG, LARGEST_STEP_LOG)
+    return huber_step(
+        problem.residuals, logs, priors.centres, priors.spreads, problem.weights, steps
+    )
 
 
 def _losses(problem: Problem, tried: Floats) -> Floats:

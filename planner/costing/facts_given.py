@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from costdata.api_prices import api_facts
 from costdata.catalog import Catalog
+from costdata.configs import model_facts
 from costdata.facts import Fact
 from planner.axes import ALL, CATALOGUE
 from planner.study.read import Study
@@ -35,7 +37,19 @@ OF_A_HOST = ("facility.colo.*", "facility.staff.*", "defaults.staff_usd_per_year
 OF_A_PRICE = ("accelerators.price_usd", "accelerators.price_basis", "servers.price_usd")
 """Facts that matter where hardware is owned, where its site is paid, where no price is given."""
 
-OF_GOODPUT = ("defaults.checkpoint_s", "defaults.recovery_s")
+OF_RELIABILITY = {
+    "device_mtbf_h": ("failures.*", "defaults.device_mtbf_h"),
+    "checkpoint_s": ("defaults.checkpoint_wait_s",),
+    "storage_gbytes_per_s": ("defaults.storage_bytes_per_s_per_device",),
+    "recovery_s": ("defaults.recovery_s",),
+    "repair_h": ("defaults.repair_h",),
+}
+"""Keys of [reliability] and the facts that they stand for."""
+
+OF_GOODPUT = (
+    "defaults.checkpoint_wait_s", "defaults.storage_bytes_per_s_per_device",
+    "defaults.recovery_s", "failures.*",
+)  # fmt: skip
 OF_A_RUN = (
     *OF_GOODPUT, "defaults.framework_bytes", "defaults.fragmentation_frac",
     "defaults.device_mtbf_h", "defaults.repair_h", "defaults.host_s_*",
@@ -56,7 +70,12 @@ OF_BUSY_WATTS = (
 
 def planning_facts(study: Study, catalog: Catalog) -> dict[str, Fact]:
     """Figures of no chip and no site that a study rests on."""
-    return _less(catalog.planning_facts(), [*_of_costing(study), *_of_planning(study, catalog)])
+    found = catalog.planning_facts()
+    if study.kind == "serve" and not is_given(study, "api_usd_per_mtoken_input"):
+        model = study.serving.model
+        slug = "" if model.endswith(".json") else model_facts(model).slug
+        found |= api_facts(catalog.tables["api_prices"], slug)
+    return _less(found, [*_of_costing(study), *_of_planning(study, catalog)])
 
 
 def chip_facts(study: Study, catalog: Catalog, chip: str) -> dict[str, Fact]:
@@ -115,12 +134,17 @@ def _of_planning(study: Study, catalog: Catalog) -> Iterator[str]:
     chips = study.axes["accelerator"]
     if chips != (ALL,) and all(_is_all_in(study, catalog, str(chip)) for chip in chips):
         yield "defaults.head_node_usd"
+    if study.kind != "train" or study.axes["power_cap_frac"] == (1,):
+        yield "clock_following.*"
     if study.kind == "hardware":
         yield from OF_A_RUN
     if study.kind == "serve":
         yield from OF_TRAINING
     if "goodput_frac" in study.pin:
         yield from OF_GOODPUT
+    for key, names in OF_RELIABILITY.items():
+        if getattr(study.reliability, key) is not None:
+            yield from names
     if "network_overhead_frac" in study.pin:
         yield from OF_THE_NETWORK_W
 

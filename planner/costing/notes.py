@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from costdata.catalog import Catalog
 from costdata.quotes import chip_prices
+from planner.costing.price_desk import api_of
 from planner.costing.second_pass import Costed
 from planner.costing.terms import supply_given, terms_of
 from planner.runs.kinds import kind_of
@@ -33,6 +34,8 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     notes["scopes"] = scopes_note(study.costing)
     if supply := supply_note(study.costing):
         notes["supply"] = supply
+    if api := api_of(study, catalog):
+        notes["api"] = f"API prices: {'; '.join(price.told() for price in api)}; the lowest counts"
     if idle := idle_prices_note(study.costing):
         notes["idle_prices"] = idle
     if costed is None:
@@ -58,7 +61,7 @@ def scopes_note(costing: Costing) -> str:
     return (
         "operational_kgco2e is scope 2: location-based in location_average_kgco2e, market-based "
         "in market_kgco2e (report both); embodied_kgco2e is scope 3, category 2 (capital goods); "
-        "on-site generators (scope 1) are not counted"
+        "fuel of own plant behind the meter (scope 1) is in all three, at the factor given"
     )
 
 
@@ -81,6 +84,10 @@ def supply_note(costing: Costing) -> str:
             "sources are matched by the hour; excess is not netted; the grid's part has "
             "the market factor given, which should be the residual mix"
         )
+        if not costing.grid_cfe_by_hour:
+            words.append(
+                "the carbon-free share of the grid is taken flat over the day, an estimate"
+            )
     return "; ".join(words)
 
 

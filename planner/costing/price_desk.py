@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from costdata.api_prices import ApiPrice, api_prices, api_usd
 from costdata.bill import (
     EmbodiedFactors,
     PlanCosts,
@@ -17,7 +18,9 @@ from costdata.bill import (
     plan_costs,
 )
 from costdata.catalog import Catalog
+from costdata.configs import model_facts
 from costdata.hardware_bill import HardwareBill
+from costdata.nulls import NO_COOLING
 from costdata.supply import Supply
 from costdata.terms import CostingTerms, YearlyShares, yearly_shares
 from planner.costing.facts_given import chip_facts, fabric_facts, planning_facts, site_facts
@@ -26,9 +29,11 @@ from planner.costing.quoted import Quotes, quotes_of
 from planner.costing.terms import supply_given, terms_of
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
+from simkernel.errors import BadStudy
 from simkernel.hardware import SCALEOUT_FABRICS
 
 HOURS_PER_DAY = 24.0
+NO_API = "no API list price of the model is known; give costing.api_usd_per_mtoken_input, _output"
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class Desk:
     fabric_unverified : the same of each of SCALEOUT_FABRICS
     unverified : those of the planning figures
     supply : tariff by the hour and contracts, None where the study has none
+    api : list prices of the tokens that a service writes, or the study's own quote
     """
 
     study: Study
@@ -54,6 +60,7 @@ class Desk:
     fabric_unverified: Floats
     unverified: float
     supply: Supply | None = None
+    api: tuple[ApiPrice, ...] = ()
 
     @property
     def chips(self) -> tuple[str, ...]:
@@ -118,7 +125,7 @@ def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
         study=study,
         terms=terms,
         shares=yearly_shares(terms),
-        quotes=quotes_of(study.costing, catalog, chips),
+        quotes=quotes_of(study.costing, catalog, chips, reliability=study.reliability),
         chip_unverified=np.array([_count(chip_facts(study, catalog, name)) for name in chips]),
         site_unverified=np.array([_count(site_facts(study, catalog, name)) for name in sites]),
         fabric_unverified=np.array(
@@ -126,6 +133,7 @@ def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
         ),
         unverified=_count(planning_facts(study, catalog)),
         supply=supply_given(study.costing),
+        api=api_of(study, catalog),
     )
 
 
@@ -150,11 +158,23 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
         desk.study.costing.carbon,
         desk.supply,
     )
-    costs.columns.update(_by_direction(desk.study, plans, plan_rows, costs.columns))
+    costs.columns.update(_by_direction(desk, plans, plan_rows, costs.columns))
+    is_unsaid = unsaid_cooling(plans)[plan_rows]
+    if is_unsaid.any():
+        costs.nulls["liquid_cooled"] = {NO_COOLING: is_unsaid}
+    if desk.study.kind == "serve" and not desk.api:
+        nobody = np.ones(len(rows), dtype=bool)
+        costs.nulls.update({name: {NO_API: nobody} for name in ("api_usd", "api_over_own_frac")})
     chips = bought.chips[rows]
     facts = desk.chip_unverified[chips] + desk.site_unverified[site_rows] + desk.unverified
     facts = facts + desk.fabric_unverified[bought.fabrics[rows]]
     return PricedRows(plan_rows, site_rows, costs, facts, desk.is_priced[chips])
+
+
+def unsaid_cooling(plans: Mapping[str, Any]) -> Masks:
+    """Plans on chips whose cooling no table has; none in runs from before it was asked."""
+    found = plans.get("liquid_cooled", np.zeros(len(plans["devices"])))
+    return np.asarray(np.isnan(np.ma.filled(np.ma.asarray(found, float), np.nan)))
 
 
 def price_at_site(
@@ -174,7 +194,7 @@ def price_at_site(
     )
     facts = desk.chip_unverified[bought.chips] + desk.site_unverified[site] + desk.unverified
     facts = facts + desk.fabric_unverified[bought.fabrics]
-    by_direction = _by_direction(desk.study, plans, bought.plans, costs.columns)
+    by_direction = _by_direction(desk, plans, bought.plans, costs.columns)
     return {**costs.columns, **by_direction, "unverified_facts": facts}
 
 
@@ -213,18 +233,44 @@ def run_of(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Float
     )
 
 
-def _by_direction(
-    study: Study, plans: Mapping[str, Any], rows: Codes, columns: Mapping[str, Floats]
-) -> dict[str, Floats]:
-    """Cost of prompts and of answers, shared out by the time that steps take for each.
-
-    What stands idle is shared out alike, since it stands ready for both.
-    """
+def api_of(study: Study, catalog: Catalog) -> tuple[ApiPrice, ...]:
+    """What others ask for the model's tokens: the study's own quote, else dated list prices."""
     if study.kind != "serve":
+        return ()
+    model = study.serving.model
+    quoted = (study.costing.api_usd_per_mtoken_input, study.costing.api_usd_per_mtoken_output)
+    if quoted[0] is not None and quoted[1] is not None:
+        return (ApiPrice("the study's own quote", model, quoted[0], quoted[1], "now"),)
+    if quoted != (None, None):
+        raise BadStudy(
+            "costing.api_usd_per_mtoken_input and _output make one quote; give both or none"
+        )
+    return (
+        ()
+        if model.endswith(".json")
+        else api_prices(catalog.tables["api_prices"], model_facts(model).slug)
+    )
+
+
+def _by_direction(
+    desk: Desk, plans: Mapping[str, Any], rows: Codes, columns: Mapping[str, Floats]
+) -> dict[str, Floats]:
+    """Cost and carbon of prompts and answers, shared out by the time that steps take for each.
+
+    What stands idle is shared out alike, since it stands ready for both. Beside it the same tokens
+    at API prices.
+    """
+    if desk.study.kind != "serve":
         return {}
     usd, share = columns["usd"], np.asarray(plans["prompt_share_frac"])[rows]
+    kgco2e = columns["kgco2e"]
     read, written = (np.asarray(plans[f"{n}_tokens"])[rows] / 1e6 for n in ("input", "output"))
+    bought_usd = api_usd(desk.api, read, written)
     return {
+        "api_usd": bought_usd,
+        "api_over_own_frac": bought_usd / usd,
+        "kgco2e_per_mtoken_input": kgco2e * share / read,
+        "kgco2e_per_mtoken_output": kgco2e * (1.0 - share) / written,
         "usd_per_mtoken_input": usd * share / read,
         "usd_per_mtoken_output": usd * (1.0 - share) / written,
         "usd_per_mtoken_total": usd / (read + written),

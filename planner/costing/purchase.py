@@ -5,13 +5,14 @@ Used twice with the same rows: for watts while plans are swept, for money when t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from costdata.catalog import Catalog
+from costdata.energy_bill import W_PER_KW
 from costdata.hardware_bill import (
     FabricShapes,
     HardwareBill,
@@ -20,10 +21,16 @@ from costdata.hardware_bill import (
     Watts,
     hardware_bill,
     it_w,
+    provisioned_w,
 )
 from costdata.quotes import TYPICAL, RoomParts, room_parts, stacked
+from costdata.racks import racks
+from planner.study.parts import Reliability
 from simkernel.columns import Codes, Floats
 from simkernel.hardware import SCALEOUT_FABRICS
+
+CATALOGUES = Reliability()
+"""Failures and spares as the catalogue has them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,9 @@ class Shelf:
 
     `parts` are switches, cables and storage for host ports of the chip's rate, `support` what
     stands beside the devices: storage, head nodes, spares. `rest_w` is a device that is on and
-    idle, with its share of the host.
+    idle, with its share of the host. `rack_units` is the height of a unit, one for each device
+    where none is listed (8 for eight, servers.csv); `is_liquid` 1 where coolant comes to it, NaN
+    where not known.
     """
 
     names: tuple[str, ...]
@@ -42,6 +51,9 @@ class Shelf:
     parts: RoomParts
     support: Support
     rest_w: Floats
+    rack_units: Floats
+    is_liquid: Floats
+    headroom_frac: float
     storage_w_per_pb: float
     head_node_w: float
 
@@ -62,8 +74,17 @@ class Rows:
     fabric_code: Codes
 
 
-def shelf_of(catalog: Catalog, names: Sequence[str], end: int = TYPICAL) -> Shelf:
+def shelf_of(
+    catalog: Catalog,
+    names: Sequence[str],
+    end: int = TYPICAL,
+    reliability: Reliability = CATALOGUES,
+) -> Shelf:
     """Units, hosts, ports and parts of some chips; `end` of the bands of parts.
+
+    Parameters
+    ----------
+    reliability : the study's own failures and spares
 
     Raises
     ------
@@ -77,23 +98,63 @@ def shelf_of(catalog: Catalog, names: Sequence[str], end: int = TYPICAL) -> Shel
     chips = catalog.chips(names)
     per_host = np.array([float(f.devices_per_host) for f in facts])
     rails = np.array([float(f.nics_per_host or f.devices_per_host) for f in facts])
+    units = [catalog.purchase_unit(name) for name in names]
     ports = chips.scaleout_bytes_per_s * per_host / rails
     return Shelf(
         names=tuple(names),
-        devices_per_unit=np.array([float(catalog.purchase_unit(n).devices) for n in names]),
+        devices_per_unit=np.array([float(unit.devices) for unit in units]),
         devices_per_host=per_host,
         rails=rails,
         parts=stacked(room_parts(catalog, float(port), end).table for port in ports),
-        support=Support(
-            storage_pb_per_device=catalog.planning("storage_pb_per_device"),
-            head_nodes_per_host=catalog.planning("head_nodes_per_host"),
-            device_mtbf_hours=catalog.planning("device_mtbf_h"),
-            repair_hours=catalog.planning("repair_h"),
-        ),
+        support=_support(catalog, reliability),
         rest_w=chips.power.idle_w + chips.power.host_idle_w,
+        rack_units=np.array([unit.rack_units or unit.devices * 1.0 for unit in units]),
+        is_liquid=_or_nan(unit.is_liquid for unit in units),
+        headroom_frac=catalog.planning("provision_headroom_frac"),
         storage_w_per_pb=catalog.planning("storage_w_per_pb"),
         head_node_w=catalog.planning("head_node_w"),
     )
+
+
+def _support(catalog: Catalog, reliability: Reliability) -> Support:
+    """What stands beside devices; where nobody knows the rate of failures, spares by ours."""
+    mtbf_h, repair_h = reliability.device_mtbf_h, reliability.repair_h
+    known_h = mtbf_h if isinstance(mtbf_h, float) else catalog.planning("device_mtbf_h")
+    return Support(
+        storage_pb_per_device=catalog.planning("storage_pb_per_device"),
+        head_nodes_per_host=catalog.planning("head_nodes_per_host"),
+        device_mtbf_hours=known_h,
+        repair_hours=catalog.planning("repair_h") if repair_h is None else repair_h,
+        spare_coverage_frac=reliability.spare_coverage_frac,
+        is_domain_replaced=reliability.replaced == "supernode",
+    )
+
+
+def _or_nan(values: Iterable[float | None]) -> Floats:
+    return np.array([np.nan if value is None else float(value) for value in values])
+
+
+def rack_metrics(
+    shelf: Shelf, code: Codes, units: Floats, device_peak_w: Floats, most_kw: float | None
+) -> dict[str, Floats]:
+    """Racks, what a full one draws with its headroom, and whether coolant has to come to them.
+
+    Parameters
+    ----------
+    code : (n,) indexes the shelf
+    units : (n,) bought
+    device_peak_w : (n,) a device in its busiest second, with its share of the host [W]
+    most_kw : the study's limit on a rack
+    """
+    whole_w = shelf.devices_per_unit[code] * device_peak_w
+    unit_w = np.asarray(provisioned_w(whole_w, shelf.headroom_frac))
+    most_w = np.inf if most_kw is None else most_kw * W_PER_KW
+    found = racks(units, shelf.rack_units[code], unit_w, most_w)
+    return {
+        "racks": found.racks,
+        "rack_kw": found.rack_w / W_PER_KW,
+        "liquid_cooled": shelf.is_liquid[code],
+    }
 
 
 def rows_of(shelf: Shelf, plans: Mapping[str, Any]) -> Rows:
@@ -154,7 +215,16 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
         usable_per_unit=np.where(domain <= per_unit, part, whole),
     )
     fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription, rows.fabric_code, domain)
-    return hardware_bill(rows.devices, shapes, fabric, shelf.support)
+    replaced_hosts = _replaced_hosts(shelf, rows) if shelf.support.is_domain_replaced else 1.0
+    return hardware_bill(rows.devices, shapes, fabric, shelf.support, replaced_hosts)
+
+
+def _replaced_hosts(shelf: Shelf, rows: Rows) -> Floats:
+    """Hosts that one failed host takes out of work; none where its domain has one to spare."""
+    each = shelf.devices_per_host[rows.accelerator]
+    hosts = np.maximum(rows.supernode_devices / each, 1.0)
+    idle = np.floor((rows.supernode_devices - rows.used_per_domain) / each)
+    return np.where(hosts <= 1.0, 1.0, np.where(idle >= 1.0, 0.0, hosts))
 
 
 def idle_it_w(shelf: Shelf, rows: Rows, bill: HardwareBill) -> Floats:

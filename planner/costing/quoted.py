@@ -16,8 +16,8 @@ from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
 from costdata.quotes import TYPICAL, ChipPrices, chip_prices, embodied_factors, prices, stacked
-from planner.costing.purchase import Rows, Shelf, bill_of, coded, shelf_of
-from planner.study.parts import Costing
+from planner.costing.purchase import CATALOGUES, Rows, Shelf, bill_of, coded, shelf_of
+from planner.study.parts import Costing, Reliability
 from simkernel.columns import Floats, Masks
 
 PARTS_USD = ("switch_usd", "port_links_usd", "nic_usd", "storage_usd_per_pb", "head_node_usd")
@@ -51,19 +51,24 @@ class Quotes:
 
 
 def quotes_of(
-    costing: Costing, catalog: Catalog, names: Sequence[str], end: int = TYPICAL
+    costing: Costing,
+    catalog: Catalog,
+    names: Sequence[str],
+    end: int = TYPICAL,
+    reliability: Reliability = CATALOGUES,
 ) -> Quotes:
     """Quotes for chips by catalogue name.
 
     Parameters
     ----------
     end : of the bands of prices, rents and carbon of making; what the study gives has none
+    reliability : the study's own failures and spares
 
     Raises
     ------
     UnknownName : no such chip
     """
-    shelf = shelf_of(catalog, names, end)
+    shelf = shelf_of(catalog, names, end, reliability)
     chips = stacked(
         chip_prices(
             catalog,

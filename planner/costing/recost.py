@@ -187,9 +187,10 @@ def refuse_simulation(before: Study, study: Study) -> None:
 
 def _changed_physics(before: Study, study: Study) -> Iterator[str]:
     old, new = study_document(before), study_document(study)
-    for section in ("study", "workload", "axes", "pin"):
-        for key in {**old[section], **new[section]}:
-            if old[section].get(key) != new[section].get(key):
+    for section in ("study", "workload", "axes", "pin", "reliability"):
+        was, now = old.get(section, {}), new.get(section, {})
+        for key in {**was, **now}:
+            if was.get(key) != now.get(key):
                 yield (
                     f"{section}.{key} changes what was simulated; recost takes costing, limits "
                     "and objectives; use planner run"

@@ -21,6 +21,7 @@ OWN_TERMS = (
     "life_years", "residual_frac", "maintenance_frac", "utilisation_frac", "carbon_usd_per_t",
     "colo_usd_per_kw_month", "staff_usd_per_year", "minimum_billing_frac", "ratchet_frac",
     "minimum_take_frac", "facility_usd_per_w", "facility_kgco2e_per_w", "network_life_years",
+    "storage_life_years",
     "facility_life_years", "embodied_life_years", "market_kgco2e_per_kwh", "insurance_frac",
     "software_usd_per_device_year", "tax_frac", "credit_frac", "bonus_frac",
     "power_oversubscription",
@@ -63,6 +64,8 @@ def terms_of(costing: Costing, catalog: Catalog, end: int = TYPICAL) -> CostingT
     _refuse_idle_write_offs(costing)
     own = {name: getattr(costing, name) for name in OWN_TERMS}
     own = {name: float(value) for name, value in own.items() if value is not None}
+    if costing.grid_cfe_frac is not None:
+        own["grid_clean_frac"] = float(costing.grid_cfe_frac)
     for name in WRITE_OFFS:
         if getattr(costing, name) is not None:
             own[f"{name}_code"] = DEPRECIATION.index(getattr(costing, name))
@@ -111,7 +114,11 @@ def supply_given(costing: Costing) -> Supply | None:
     MissingFact, BadStudy : as `study_supply.supply_of`
     """
     supply = supply_of(
-        costing.bill_year, costing.time_of_use, costing.energy_tiers, costing.sources
+        costing.bill_year,
+        costing.time_of_use,
+        costing.energy_tiers,
+        costing.sources,
+        costing.grid_cfe_by_hour,
     )
     if supply is not None and costing.acquire not in HOSTED:
         raise BadStudy(

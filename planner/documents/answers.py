@@ -29,6 +29,7 @@ from planner.serving.replay import SEEDS, replayed
 from planner.space.single import Single, single
 from planner.study.read import Study, read_study, study_document, tables_named_in
 from planner.study.settings import with_settings
+from planner.training.breakeven import breakeven, is_date_unknown
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 
@@ -133,7 +134,24 @@ def show_study(path: str) -> dict[str, Any]:
         space = prepare(study).space
         document["space"] = {"enumerated": space.enumerated, "bills": len(space.bill_codes)}
         document["costing in force"] = _terms_in_force(path, study)
+        if study.kind == "train":
+            document["reliability in force"] = _reliability_in_force(path, study)
     return document
+
+
+def _reliability_in_force(path: str, study: Study) -> dict[str, Any]:
+    """Every key of [reliability] as it is taken, by name."""
+    given, figure = asdict(study.reliability), _catalog_of(path).planning
+    gbytes_per_s = figure("storage_bytes_per_s_per_device") / 1e9
+    ours = {
+        "device_mtbf_h": "by component, failures.csv",
+        "checkpoint_s": "weights and optimiser state over the storage",
+        "storage_gbytes_per_s": f"{gbytes_per_s:g} a device",
+        "recovery_s": f"{figure('recovery_s'):g} and reading the checkpoint",
+        "repair_h": figure("repair_h"),
+        "spare_coverage_frac": "as many as are under repair on average",
+    }
+    return {name: ours[name] if value is None else value for name, value in given.items()}
 
 
 def _terms_in_force(path: str, study: Study) -> dict[str, Any]:
@@ -191,9 +209,16 @@ def evaluate_study(study: Study, *, is_replayed: bool = False) -> dict[str, Any]
         **replays,
         "taken": {**found.taken, **taken},
         **explained_document(explained),
+        **_surface(study, explained.metrics),
         "violations": [*explained.violations, *broken],
         "notes": kind_of(study).notes(study, found.engine.catalog) | unreplayed,
     }
+
+
+def _surface(study: Study, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan needs of machines whose rate of failures nobody knows; else nothing."""
+    is_asked = study.kind == "train" and is_date_unknown(study)
+    return {"breakeven": breakeven(study, metrics)} if is_asked else {}
 
 
 def _replays(found: Single, is_feasible: bool) -> dict[str, Any]:

@@ -12,11 +12,13 @@ from typing import Any
 
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
+from costdata.configs import model_facts, read_model
 from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_asked, stored_plan
 from planner.costing.terms import terms_of
-from planner.exports import bill_of_materials, focus, launch
+from planner.exports import bill_of_materials, focus, launch, serving
 from planner.fleet.document import refuse_purchases
+from planner.serving.load import serve_load
 from planner.study.read import Study
 from simkernel.errors import BadStudy
 
@@ -96,10 +98,28 @@ def _launch(asked: Asked) -> dict[str, Any]:
     chip = asked.catalog.accelerator(asked.plan["axes"]["accelerator"])
     if chip.vendor != launch.VENDOR:
         raise BadStudy(
-            f"--to launch writes scripts for Megatron-Core, which does not run on {chip.name}; "
+            f"--to launch writes scripts for engines on CUDA, which does not run on {chip.name}; "
             f"export a plan on a GPU of {launch.VENDOR}"
         )
-    return {"text": launch.launch_script(asked.study, asked.plan, chip.devices_per_host)}
+    tdp_w = chip.facts["tdp_w"].number
+    if asked.study.kind != "serve":
+        script = launch.launch_script(asked.study, asked.plan, chip.devices_per_host, tdp_w)
+        return {"text": script}
+    model = read_model(asked.study.serving.model)
+    served = serving.Served(
+        model=hugging_face_id(asked.study.serving.model),
+        weight_precision=model.weight_precision,
+        has_experts=any(kind.mlp == "moe" for kind in model.kinds),
+        longest_tokens=serve_load(asked.study).longest_tokens,
+        devices_per_host=chip.devices_per_host,
+        tdp_w=tdp_w,
+    )
+    return {"text": serving.serving_script(asked.study, asked.plan, served)}
+
+
+def hugging_face_id(model: str) -> str:
+    """The publisher's name of a catalogue model; "" of a file."""
+    return "" if model.endswith(".json") else model_facts(model).hf_id
 
 
 def _day(text: str) -> datetime:

@@ -133,7 +133,23 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
         lines.append(f"nearest feasible: {change['axis']} {change['from']} -> {change['to']}")
     if "replay" in document:
         lines.append(replayed_text(document["replay"]))
+    if "breakeven" in document:
+        lines.append(_breakeven_table(document["breakeven"]))
     return "\n".join([*lines, *_plan_parts(document)])
+
+
+def _breakeven_table(found: Mapping[str, Any]) -> str:
+    """Days by rate of failures and time of recovery, and the rate at which a limit still holds."""
+    recoveries = [f"recovery {s:,.0f} s" for s in found["recovery_s"]]
+    rows = [
+        [f"{hours:,.0f}", *map(_figure, days)]
+        for hours, days in zip(found["device_mtbf_h"], found["days"], strict=True)
+    ]
+    if found["days_limit"] is not None:
+        label = f"at least, for {found['days_limit']:g} days"
+        rows.append([label, *map(_figure, found["least_device_mtbf_h"])])
+    title = "days, if one device fails every so many hours"
+    return table_text(title, ["device-hours", *recoveries], rows)
 
 
 def explain_text(document: Mapping[str, Any]) -> str:
@@ -162,6 +178,12 @@ def compare_text(document: Mapping[str, Any]) -> str:
         [n, *(_figure(pair[s]) for s in sides)] for n, pair in document["differs"].items()
     )
     lines.append(table_text("what differs", ["choice", "against", "plan"], differing))
+    if "abatement" in document:
+        avoided = document["abatement"]
+        lines.append(
+            f"{avoided['avoided_kgco2e'] / 1000:,.4g} t less, at {avoided['usd_per_t']:,.4g} USD "
+            "a tonne"
+        )
     figures = {
         name: line
         for name, line in document["metrics"].items()

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from costdata.carbon import abatement_usd_per_t
 from planner.hardware.figures import FLOP_PER_S_PER_PFLOP_PER_S as PER_PFLOP_PER_S
 from planner.metrics import METRICS
 
@@ -63,13 +66,15 @@ def compared(plan: Mapping[str, Any], against: Mapping[str, Any]) -> dict[str, A
 
     Returns
     -------
-    "differs": choices and words that are not the same; "metrics" and "ratios": name to "against",
-    "plan", "change" and "change_frac", None with "why" where there is none
+    "abatement": "usd_per_t" that avoiding carbon costs over the other plan, left out where none
+    is avoided; "differs": choices and words that are not the same; "metrics" and "ratios": name
+    to "against", "plan", "change" and "change_frac", None with "why" where there is none
     """
     before, after = against["metrics"], plan["metrics"]
     names = [name for name in after if name in before]
     figures = [n for n in names if _is_figure(before[n]) and _is_figure(after[n])]
     return {
+        **_abatement(before, after),
         "differs": dict(_differing(plan, against, figures)),
         "metrics": {n: _line(before[n], after[n], _null_words(plan, against, n)) for n in figures},
         "ratios": {
@@ -78,6 +83,18 @@ def compared(plan: Mapping[str, Any], against: Mapping[str, Any]) -> dict[str, A
             if all(name in figures for name in (ratio.above, *ratio.below))
         },
     }
+
+
+def _abatement(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tonne less costs; no figure where no tonne is avoided."""
+    known = [one.get(name) for one in (before, after) for name in ("usd", "kgco2e")]
+    if None in known:
+        return {}
+    usd = abatement_usd_per_t(after["usd"], after["kgco2e"], before["usd"], before["kgco2e"])
+    if np.isnan(usd):
+        return {}
+    avoided = before["kgco2e"] - after["kgco2e"]
+    return {"abatement": {"usd_per_t": float(usd), "avoided_kgco2e": avoided}}
 
 
 def _null_words(plan: Mapping[str, Any], against: Mapping[str, Any], name: str) -> str:

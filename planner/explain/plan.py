@@ -80,8 +80,7 @@ def explain_plan(engine: Engine, key: int) -> Explained:
     """
     row = codes_of(engine.space, np.array([key]))[0]
     _refuse_broken(engine, row)
-    found, plans = _evaluated(engine, row[None, :])
-    costed = _costed(engine, plans)
+    found, plans, costed = _both(engine, row[None, :])
     at = _site_row(engine, costed, 0)
     site = {} if costed is None else {"site": np.asarray(costed.columns["site"])[[at]]}
     facts = shown_facts(engine.study, engine.catalog, {**plans, **site})
@@ -99,12 +98,12 @@ def explain_plan(engine: Engine, key: int) -> Explained:
         plan=plan_name(key),
         axes=_axes(engine, plans, 0),
         metrics=metrics,
-        null_reasons={} if costed is None else null_reasons(metrics, costed.nulls, at),
+        null_reasons=_why_null(found, costed, metrics, at),
         violations=violations(engine, found, costed),
         ledgers=ledgers,
         binds={name: shown_term(ledger) for name, ledger in ledgers.items()},
         traffic={name: float(value[0]) for name, value in found.traffic.items()},
-        napkin=_napkin(engine, found, costed, at),
+        napkin={} if is_undated(found) else _napkin(engine, found, costed, at),
         facts_used=facts,
         unverified=[name for name, fact in facts.items() if not fact["verified"]],
     )
@@ -119,7 +118,8 @@ def one_change(engine: Engine, key: int) -> list[dict[str, Any]]:
     objectives with their change over the plan's own
     """
     row = codes_of(engine.space, np.array([key]))[0]
-    own = _objectives_of(engine, *_both(engine, row[None, :]))
+    own_found, _, own_costed = _both(engine, row[None, :])
+    own = _objectives_of(engine, own_found, own_costed)
     lines: list[dict[str, Any]] = []
     possible: dict[tuple[int, ...], list[tuple[str, Ints]]] = defaultdict(list)
     width = len(engine.space.bill_axes)
@@ -131,7 +131,7 @@ def one_change(engine: Engine, key: int) -> list[dict[str, Any]]:
             possible[tuple(changed[:width])].append((axis, changed))
     for group in possible.values():
         codes = np.stack([changed for _, changed in group])
-        found, costed = _both(engine, codes)
+        found, _, costed = _both(engine, codes)
         for i, (axis, changed) in enumerate(group):
             over = violations(engine, found, costed, i)
             values = _objectives_of(engine, found, costed, i)
@@ -214,16 +214,18 @@ def violations(
     lines = [
         {
             "limit": name,
-            "have": float(limit.have[row]),
+            "have": plain(limit.have[row]),
             "need": float(limit.need[row]),
             "unit": limit.unit,
         }
         for name, limit in found.limits.items()
-        if limit.excess[row] > 0
+        if not limit.excess[row] <= 0
     ]
     if costed is None:
-        if not lines:
-            lines.append(_no_price(engine))
+        if is_undated(found):
+            lines.append({**MISSING, "unit": "reliability.device_mtbf_h"})
+        elif not lines:
+            lines.append({**MISSING, "unit": f"price to {engine.study.costing.acquire}"})
         return lines
     return lines + _costed_violations(engine, costed, row)
 
@@ -276,9 +278,22 @@ def shown_facts(
     }
 
 
-def _no_price(engine: Engine) -> dict[str, Any]:
-    acquire = engine.study.costing.acquire
-    return {"limit": "missing_fact", "have": 0.0, "need": 1.0, "unit": f"price to {acquire}"}
+def _why_null(
+    found: Evaluated, costed: Costed | None, metrics: Mapping[str, Any], at: int
+) -> dict[str, str]:
+    """Why metrics of one plan are None."""
+    if is_undated(found):
+        why = "nobody knows how often machines fail; see the break-even surface"
+        return {name: why for name, value in metrics.items() if value is None}
+    return {} if costed is None else null_reasons(metrics, costed.nulls, at)
+
+
+MISSING = {"limit": "missing_fact", "have": 0.0, "need": 1.0}
+
+
+def is_undated(found: Evaluated) -> bool:
+    """Nobody knows how long these plans take, so nobody knows what they cost."""
+    return bool(np.isnan(found.metrics.get("days", np.zeros(1))).any())
 
 
 def _costed_violations(engine: Engine, costed: Costed, row: int) -> list[dict[str, Any]]:
@@ -339,9 +354,9 @@ def _costed(engine: Engine, plans: Mapping[str, Any]) -> Costed | None:
     return costed if len(costed.is_front) == expected else None
 
 
-def _both(engine: Engine, codes: Ints) -> tuple[Evaluated, Costed | None]:
+def _both(engine: Engine, codes: Ints) -> tuple[Evaluated, dict[str, Any], Costed | None]:
     found, plans = _evaluated(engine, codes)
-    return found, _costed(engine, plans)
+    return found, plans, None if is_undated(found) else _costed(engine, plans)
 
 
 def _objectives_of(

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from planner.exports.serving import power_limit
 from planner.study.read import Study
 from simkernel.errors import BadStudy
 
@@ -55,12 +56,15 @@ DEGREES = {
 """Arguments that are an axis of the plan as it stands."""
 
 
-def launch_script(study: Study, plan: Mapping[str, Any], devices_per_host: int) -> str:
+def launch_script(
+    study: Study, plan: Mapping[str, Any], devices_per_host: int, tdp_w: float
+) -> str:
     """A Slurm script that runs a training plan with Megatron-Core.
 
     Parameters
     ----------
     plan : the document of `planner explain`
+    tdp_w : rated power of a device, which a cap is a share of
 
     Raises
     ------
@@ -80,6 +84,7 @@ def launch_script(study: Study, plan: Mapping[str, Any], devices_per_host: int) 
         "set -eu",
         ': "${MODEL_ARGS:?layers, widths, heads and experts, as your checkpoint has them}"',
         ': "${DATA_ARGS:?data, tokenizer, checkpoints}"',
+        *power_limit(plan["axes"]["power_cap_frac"], tdp_w),
         "export CUDA_DEVICE_MAX_CONNECTIONS=1  # sequence parallelism wants launches in order",
         "srun python pretrain_gpt.py $MODEL_ARGS $DATA_ARGS \\",
     ]

@@ -17,7 +17,7 @@ from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from costdata.quotes import HIGH, LOW, TYPICAL
-from planner.costing.purchase import Rows, rest_watts
+from planner.costing.purchase import Rows, rack_metrics, rest_watts
 from planner.costing.quoted import Quotes, quotes_of
 from planner.study.read import Study
 from simkernel.columns import Floats, Masks
@@ -112,10 +112,20 @@ def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
         "it_mean_w": it_mean_w,
         "it_peak_w": it_peak_w,
         "provisioned_w": np.asarray(provisioned_w(it_peak_w, headroom_frac)),
+        **_racks(stock, bought, bill, it_peak),
         "it_peak_w_per_pflop_per_s": it_peak_w / peak * FLOP_PER_S_PER_PFLOP_PER_S,
     }
     it_idle_w = np.minimum(_it_idle_w(stock, bought, bill, it_peak), it_mean_w)
     return Figures(metrics, it_peak, it_idle_w, bill, prices, made)
+
+
+def _racks(stock: Stock, bought: Rows, bill: HardwareBill, it_peak: Ledger) -> dict[str, Floats]:
+    """Racks of each row under the study's limit on one."""
+    servers_w = sum((it_peak.terms[name] for name in OF_SERVERS), start=0.0)
+    device_w = np.asarray(servers_w / (bill.purchase_units * bill.devices_per_unit))
+    most_kw = stock.study.limits.get("rack_kw")
+    shelf = stock.quotes.shelf
+    return rack_metrics(shelf, bought.accelerator, bill.purchase_units, device_w, most_kw)
 
 
 def quoted_at(

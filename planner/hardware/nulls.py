@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from costdata.nulls import NO_RENT, NOT_OWNED, Causes, Nulls, nulls
+from costdata.nulls import NO_COOLING, NO_RENT, NOT_OWNED, Causes, Nulls, nulls
 from planner.costing.null_objectives import NO_MONEY_LIMIT, NO_POWER_LIMIT
 from planner.hardware.price import Case, Priced
 
@@ -28,6 +28,7 @@ def hardware_nulls(case: Case, found: Priced) -> Nulls:
         "own_npv_usd": [(NOT_OWNED, True)],
         "rent_npv_usd": [(NO_RENT, True)],
         "rent_usd_per_device_hour": [(NO_RENT, True)],
+        "liquid_cooled": [(NO_COOLING, True)],
     }
     for words, names in (
         (NO_POWER_LIMIT, _of_power(columns)),

@@ -112,7 +112,10 @@ def _plain_capital_usd(costs: PlanCosts, terms: CostingTerms) -> Floats:
     plain = yearly_shares(replace(terms, wacc_frac=0.0 * terms.wacc_frac))
     usd = costs.capex.terms
     network = usd["nics"] + usd["switches"] + usd["links"]
-    it = usd["servers"] + usd["stranded"] + usd["spares"] + usd["storage"] + usd["head_nodes"]
+    it = usd["servers"] + usd["stranded"] + usd["spares"] + usd["head_nodes"]
     return np.asarray(
-        it * plain.it_frac + network * plain.network_frac + usd["facility"] * plain.facility_frac
+        it * plain.it_frac
+        + network * plain.network_frac
+        + usd["storage"] * plain.storage_frac
+        + usd["facility"] * plain.facility_frac
     )

@@ -10,7 +10,7 @@ from costdata.own_or_rent import CAPITAL
 from planner.uncertainty.inputs import Inputs
 from simkernel.columns import Floats
 
-IT = ("servers", "stranded", "spares", "storage", "head_nodes")
+IT = ("servers", "stranded", "spares", "head_nodes")
 """Terms of capital that live as long as the IT."""
 
 
@@ -80,7 +80,7 @@ def cash_of(one: Inputs) -> Cash | None:
     paid[0] = own_usd
     paid[-1] -= own_usd * float(terms.residual_frac[0])
     running = sum(year.values()) - sum(year[name] for name in CAPITAL)
-    charged = year["network"] + year["facility"]
+    charged = year["network"] + year["storage"] + year["facility"]
     return Cash(years, paid, charged * share, running * share, rent_usd * share, wacc)
 
 

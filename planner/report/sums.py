@@ -16,7 +16,7 @@ from costdata.tco import HOURS_PER_YEAR, present_frac
 from costdata.terms import yearly_shares
 from planner.uncertainty.inputs import Inputs
 
-IT = ("servers", "stranded", "spares", "storage", "head_nodes")
+IT = ("servers", "stranded", "spares", "head_nodes")
 NETWORK = ("nics", "switches", "links")
 
 
@@ -66,7 +66,8 @@ def _terms(one: Inputs) -> Iterator[Line]:
     yield Line("wacc_frac", "1/year", float(terms.wacc_frac[0]), is_open=not is_taxed)
     for name, unit in (
         ("it_life_years", "years"), ("network_life_years", "years"),
-        ("facility_life_years", "years"), ("residual_frac", "1"), ("maintenance_frac", "1/year"),
+        ("storage_life_years", "years"), ("facility_life_years", "years"),
+        ("residual_frac", "1"), ("maintenance_frac", "1/year"),
         ("insurance_frac", "1/year"), ("software_usd_per_device_year", "$/year"),
         ("demand_usd_per_kw_month", "$/kW-month"), ("colo_usd_per_kw_month", "$/kW-month"),
         ("staff_usd_per_year", "$/year"), ("carbon_usd_per_t", "$/t"),
@@ -75,7 +76,8 @@ def _terms(one: Inputs) -> Iterator[Line]:
         yield Line(name, unit, float(getattr(terms, name)[0]), is_open=not is_fixed)
     yield Line("utilisation_frac", "1", float(terms.utilisation_frac[0]))
     shares = yearly_shares(terms)
-    for name, residual in (("it", True), ("network", True), ("facility", False)):
+    lives = (("it", True), ("network", True), ("storage", True), ("facility", False))
+    for name, residual in lives:
         life = float(getattr(terms, f"{name}_life_years")[0])
         wacc = float(terms.wacc_frac[0])
         share = float(getattr(shares, f"{name}_frac")[0])
@@ -133,6 +135,7 @@ def _year(one: Inputs) -> Iterator[Line]:
     formulas = {
         **{name: f"{{capex_{name}}}*{_share('it', True)}" for name in IT},
         "network": f"({network})*{_share('network', True)}",
+        "storage": f"{{capex_storage}}*{_share('storage', True)}",
         "facility": f"{{capex_facility}}*{_share('facility', False)}",
         "maintenance": "({capex_usd}-{capex_facility})*{maintenance_frac}",
         "insurance": "{capex_usd}*{insurance_frac}",

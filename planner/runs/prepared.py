@@ -58,7 +58,10 @@ class Prepared:
 
     @cached_property
     def _shelves(self) -> dict[str, Shelf]:
-        return {name: shelf_of(self.catalog, [name]) for name in self.space.chips}
+        given = self.study.reliability
+        return {
+            name: shelf_of(self.catalog, [name], reliability=given) for name in self.space.chips
+        }
 
     @cached_property
     def _unsupported(self) -> dict[str, Floats]:

@@ -37,6 +37,7 @@ from planner.search.seam import Explored
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
 from planner.study.read import Study, study_document
+from planner.training.breakeven import refuse_unknown_dates
 from planner.training.engine import Engine
 
 FLUSH_S = 5.0
@@ -93,11 +94,12 @@ def run_study(
     Raises
     ------
     BadFile : the archive cannot be written
-    MissingFact : a site lacks a term of costing
+    MissingFact : a site lacks a term of costing, or nobody knows how often machines fail
     PlanError : the run to go on with still runs
 
     All are found before the search begins.
     """
+    refuse_unknown_dates(engine.study)
     terms_of(engine.study.costing, engine.catalog)
     start = run_start(engine.study, engine.catalog)
     earlier = unfinished(archive, start, now()) if is_resumed else ""

@@ -17,7 +17,6 @@ import numpy as np
 from planner.training.engine import Engine
 from planner.training.evaluate import (
     SECONDS_PER_DAY,
-    goodput_of,
     is_step_given,
     training_plans,
 )
@@ -85,7 +84,8 @@ def least_days(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> 
     A step lasts at least as long as its busiest device multiplies, and that is at least the mean
     over all devices: matrix products with the weights, forward once and backward twice, at the
     rate of an infinitely large product of the fastest kind. Attention, recomputing, bubbles,
-    memory, links, imbalance, floors and power caps only add to it.
+    memory, links, imbalance, floors, power caps and failures only add to it; a goodput that the
+    study gives counts.
 
         days >= 6 x parameters met x tokens / (devices x best rate x goodput) / 86400 s
 
@@ -97,7 +97,7 @@ def least_days(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> 
     rate = _best_rate(engine, plans, accelerator)
     terms = active_parameters(engine.model, "without_input").terms
     flop = 6.0 * sum(float(terms.get(name, 0.0)) for name in PRODUCTS) * engine.job.tokens
-    seconds = flop / (plans.devices * rate) / goodput_of(engine, plans.devices)
+    seconds = flop / (plans.devices * rate) / engine.study.pin.get("goodput_frac", 1.0)
     least: Floats = seconds / SECONDS_PER_DAY
     return least
 

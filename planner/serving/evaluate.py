@@ -15,7 +15,7 @@ import numpy as np
 from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from planner.axes import DERIVED
-from planner.costing.purchase import Rows, bill_of, rest_watts
+from planner.costing.purchase import Rows, bill_of, rack_metrics, rest_watts
 from planner.metrics import find_metric, is_at_least
 from planner.serving.engine import PERIOD_DAYS, ServeEngine
 from planner.serving.load import Load
@@ -206,6 +206,13 @@ def _gathered(
         "it_peak_w": np.asarray(it_peak.total),
         "provisioned_w": np.asarray(
             provisioned_w(it_peak.total, engine.catalog.planning("provision_headroom_frac"))
+        ),
+        **rack_metrics(
+            engine.shelf(accelerator),
+            np.zeros(len(plans), dtype=np.int64),
+            bought.metrics["purchase_units"],
+            busiest_w.device_w + busiest_w.host_w,
+            engine.study.limits.get("rack_kw"),
         ),
     }
     ledgers = {

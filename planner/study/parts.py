@@ -39,7 +39,7 @@ Embodied = Literal["pcf", "act", "boavizta"]
 Money = Literal["nominal", "real"]
 Acquire = Literal["buy", "lease", "reserved", "on_demand", "spot"]
 SearchDriver = Literal["auto", "sweep", "evolve", "sample"]
-WriteOff = Literal["straight_line", "macrs_3", "macrs_5", "macrs_7", "macrs_15"]
+WriteOff = Literal["straight_line", "macrs_3", "macrs_5", "macrs_7", "macrs_15", "macrs_39"]
 RentPlan = Literal["reserved", "on_demand", "spot"]
 
 
@@ -213,8 +213,17 @@ class Costing:
     market_kgco2e_per_kwh: Annotated[
         AtLeastZero | None, Field(le=3, description="kgCO2e per kWh of a contract, from 0 to 3")
     ] = None
+    grid_cfe_frac: Annotated[
+        Fraction | None, Field(description="carbon-free share of the grid, from 0 to 1")
+    ] = None
+    grid_cfe_by_hour: Annotated[
+        tuple[Fraction, ...], Field(description="24 carbon-free shares of the grid, one an hour")
+    ] = ()
     life_years: Annotated[Amount | None, Field(le=50, description="years, above 0 to 50")] = None
     network_life_years: Annotated[
+        Amount | None, Field(le=50, description="years, above 0 to 50")
+    ] = None
+    storage_life_years: Annotated[
         Amount | None, Field(le=50, description="years, above 0 to 50")
     ] = None
     facility_life_years: Annotated[
@@ -240,7 +249,8 @@ class Costing:
         WriteOff | None, Field(description='"straight_line" or "macrs_3", _5, _7, _15: IT')
     ] = None
     facility_depreciation: Annotated[
-        WriteOff | None, Field(description='"straight_line" or "macrs_3", _5, _7, _15: building')
+        WriteOff | None,
+        Field(description='"straight_line" or "macrs_3", _5, _7, _15, _39: building'),
     ] = None
     credit_frac: Annotated[
         Fraction | None, Field(description="investment credit, a share of capex from 0 to 1")
@@ -269,6 +279,12 @@ class Costing:
     rent_plan: Annotated[
         RentPlan | None,
         Field(description='"reserved", "on_demand" or "spot": what a purchase is compared with'),
+    ] = None
+    api_usd_per_mtoken_input: Annotated[
+        AtLeastZero | None, Field(le=1000, description="a quote for a million prompt tokens")
+    ] = None
+    api_usd_per_mtoken_output: Annotated[
+        AtLeastZero | None, Field(le=1000, description="a quote for a million output tokens")
     ] = None
     money: Annotated[Money, Field(description='"nominal", or "real" for dollars of today')] = (
         "nominal"
@@ -337,6 +353,56 @@ class Search:
     journal: Annotated[
         str, Field(strict=True, description="a file for Optuna's journal, from the study's folder")
     ] = ""
+
+
+@dataclass(frozen=True, config=CONFIG)
+class Reliability:
+    """The table [reliability]: failures and what is done against them; None is the catalogue's.
+
+    `device_mtbf_h` stands for all components together, in device-hours per failure that stops the
+    job; "unknown" gives no date but the rate of failures at which a limit still holds.
+    `checkpoint` says whether training waits for the file or it is written in the background.
+    `spare_coverage_frac` is the share of time in which enough hosts stand by; without it as many
+    stand by as are under repair on average. `replaced` says whether a host is swapped inside its
+    scale-up domain, or the whole domain stands by for it.
+    """
+
+    device_mtbf_h: Annotated[
+        Amount | Literal["unknown"] | None,
+        Field(description='device-hours per failure, e.g. 50677, or "unknown"'),
+    ] = None
+    checkpoint: Annotated[
+        Literal["storage", "background"], Field(description='"storage" or "background"')
+    ] = "storage"
+    checkpoint_s: Annotated[
+        Amount | None, Field(description="seconds that training stands for one checkpoint")
+    ] = None
+    storage_gbytes_per_s: Annotated[
+        Amount | None,
+        Field(le=1e6, description="GB/s that the storage writes, all hosts together"),
+    ] = None
+    recovery_s: Annotated[
+        Amount | None, Field(description="seconds to detect a failure and start again")
+    ] = None
+    repair_h: Annotated[
+        AtLeastZero | None, Field(le=8760, description="hours until a host is back; 0: no spares")
+    ] = None
+    spare_coverage_frac: Annotated[
+        Fraction | None, Field(gt=0, lt=1, description="share of time, above 0 and below 1")
+    ] = None
+
+    replaced: Annotated[
+        Literal["host", "supernode"], Field(description='"host" or "supernode"')
+    ] = "host"
+
+    @property
+    def is_mtbf_unknown(self) -> bool:
+        """No date can be given."""
+        return self.device_mtbf_h == "unknown"
+
+
+OF_TRAINING_ALONE = ("checkpoint", "checkpoint_s", "storage_gbytes_per_s", "recovery_s")
+"""Keys of [reliability] that only a run with checkpoints asks for."""
 
 
 DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(

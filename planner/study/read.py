@@ -23,9 +23,11 @@ from planner.study.lines import Path, line_of, lines_of
 from planner.study.numbers import numbers, pins, scenarios
 from planner.study.parts import (
     DEFAULT_OBJECTIVES,
+    OF_TRAINING_ALONE,
     Costing,
     Header,
     Objectives,
+    Reliability,
     Search,
     ServeWorkload,
     TrainWorkload,
@@ -35,19 +37,9 @@ from planner.study.traffic import check_serving, traces_named, with_files
 from simkernel.errors import BadFile
 
 SECTIONS = (
-    *(
-        "study",
-        "workload",
-        "axes",
-        "costing",
-        "limits",
-        "objectives",
-        "pin",
-        "scenarios",
-        "search",
-        "fleet",
-    ),
-)
+    "study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios", "search",
+    "reliability", "fleet",
+)  # fmt: skip
 
 ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
 """Algorithms of each driver; its own is the first."""
@@ -89,6 +81,7 @@ class Study:
     scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
         choose; every combination is costed apart and has a front of its own
     search : how candidates are found
+    reliability : failures, checkpoints, spares
     fleet : the calendar of a purchase plan, the default one for other kinds
     text : the study as written
     folder : where relative paths of the study start
@@ -106,6 +99,7 @@ class Study:
     pin: Mapping[str, float]
     scenarios: Mapping[str, tuple[float, ...]]
     search: Search
+    reliability: Reliability
     fleet: Fleet
     text: str
     folder: File
@@ -191,13 +185,15 @@ def study_document(study: Study) -> dict[str, Any]:
         "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
         "pin": dict(study.pin),
         **_scenarios_document(study),
-        **({} if study.search == Search() else {"search": _given(asdict(study.search))}),
-        **({} if study.fleet == Fleet() else {"fleet": _plain(asdict(study.fleet))}),
+        **_unless_plain("search", study.search, Search()),
+        **_unless_plain("reliability", study.reliability, Reliability()),
+        **_unless_plain("fleet", study.fleet, Fleet()),
     }
 
 
-def _given(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if value is not None}
+def _unless_plain(name: str, table: Any, plain: Any) -> dict[str, Any]:
+    """One of the tables a study need not have; nothing where it says nothing."""
+    return {} if table == plain else {name: _plain(asdict(table))}
 
 
 def _plain(value: Any) -> Any:
@@ -278,6 +274,7 @@ def _checked(
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
+        reliability=_reliability(tables["reliability"], kind, faults),
         fleet=read_fleet(tables, kind, faults, names.accelerator, names.site),
         text=text,
         folder=folder,
@@ -443,6 +440,15 @@ def _search(table: Mapping[str, Any], faults: Faults) -> Search:
         faults.add(path, found.algorithm, problem, f"wanted {' or '.join(wanted)}" if wanted
                    else "leave it out")  # fmt: skip
     return found
+
+
+def _reliability(table: Mapping[str, Any], kind: str, faults: Faults) -> Reliability:
+    idle = [key for key in table if kind == "serve" and key in OF_TRAINING_ALONE]
+    idle += list(table) if kind == "hardware" else []
+    for key in idle:
+        problem = f"a {kind} study has no use for it"
+        faults.add(("reliability", key), table[key], problem, "remove it")
+    return part(Reliability, table, ("reliability",), faults) or Reliability()
 
 
 def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:

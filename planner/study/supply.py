@@ -73,6 +73,9 @@ class EnergySource:
     kgco2e_per_kwh: Annotated[
         float, Field(strict=True, ge=0, le=3, description="kgCO2e per kWh, from 0 to 3")
     ] = 0.0
+    behind_the_meter: Annotated[
+        bool, Field(strict=True, description="true for plant of your own on the site")
+    ] = False
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -127,6 +130,7 @@ def supply_of(
     periods: Sequence[TimeOfUse],
     tiers: Sequence[EnergyTier],
     sources: Sequence[EnergySource],
+    clean_by_hour: tuple[float, ...] = (),
 ) -> Supply | None:
     """What the keys come to; None where there are none.
 
@@ -136,6 +140,11 @@ def supply_of(
     BadStudy : every entry that cannot mean anything, at once
     """
     if not (periods or tiers or sources):
+        if clean_by_hour:
+            raise BadStudy(
+                "costing.grid_cfe_by_hour is what sources are laid over, and there are none; give "
+                "costing.sources, or its mean as grid_cfe_frac"
+            )
         if year is not None:
             raise BadStudy(
                 "costing.bill_year changes nothing without time_of_use, energy_tiers or sources; "
@@ -143,6 +152,10 @@ def supply_of(
             )
         return None
     faults = [*_period_faults(periods), *_tier_faults(tiers, periods), *_source_faults(sources)]
+    if clean_by_hour and len(clean_by_hour) != HOURS_PER_DAY:
+        faults.append(
+            f"costing.grid_cfe_by_hour has {len(clean_by_hour)} shares; give 24, one an hour"
+        )
     if faults:
         raise BadStudy(*faults)
     if year is None:
@@ -154,6 +167,7 @@ def supply_of(
         tuple(Period(p.usd_per_kwh, p.months, p.days, p.from_hour, p.to_hour) for p in periods),
         tuple(Tier(t.usd_per_kwh, t.up_to_kwh_per_month or math.inf) for t in tiers),
         tuple(_source(s, year) for s in sources),
+        _shape(clean_by_hour, year) if clean_by_hour else None,
     )
 
 
@@ -166,6 +180,7 @@ def _source(given: EnergySource, year: int) -> Source:
         is_paid_as_produced=given.pay == "as_produced",
         excess_usd_per_kwh=given.excess_usd_per_kwh,
         kgco2e_per_kwh=given.kgco2e_per_kwh,
+        is_behind_meter=given.behind_the_meter,
     )
 
 

@@ -27,7 +27,7 @@ from simkernel.columns import Floats
 from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
 from simkernel.hardware import PRECISIONS, Chips
 from simkernel.memory import Reserve
-from simkernel.models import training_flop_per_token
+from simkernel.models import parameters, training_flop_per_token
 from simkernel.workload import TrainingJob
 
 
@@ -46,6 +46,11 @@ class Engine(Prepared):
         pinned = self.study.pin.get("model_flop_per_token")
         tokens = float(self.job.tokens_per_sequence)
         return float(pinned or training_flop_per_token(self.model, tokens).total)
+
+    @cached_property
+    def parameters(self) -> float:
+        """Of the whole model, once."""
+        return float(parameters(self.model).total)
 
     def job_on(self, name: str) -> TrainingJob:
         """The run on one chip: with the software stack of the study's profile."""

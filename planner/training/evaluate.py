@@ -14,24 +14,30 @@ import numpy as np
 
 from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
-from planner.costing.purchase import Rows, bill_of, rest_watts
+from planner.costing.purchase import Rows, bill_of, rack_metrics, rest_watts
 from planner.metrics import find_metric, is_at_least
 from planner.space.wires_given import as_given, is_as_sold
 from planner.study.read import Study
 from planner.training.engine import Engine
-from simkernel import plugins, reliability
+from planner.training.goodput import Stops, stop_ledgers, stop_metrics, stops
+from simkernel import plugins
 from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD, RECOMPUTE, TrainingPlans
-from simkernel.columns import Codes, Floats, Masks
+from simkernel.columns import Floats, Masks
 from simkernel.hardware import PRECISIONS, SCALEOUT_FABRICS, Chips
 from simkernel.ledger import Ledger
 from simkernel.placement import order_code
 from simkernel.power import device_w, host_w, mean_device_w
-from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac
+from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac, following_frac
 from simkernel.train import Step, training_step
 
 SECONDS_PER_DAY = 86400.0
 SECONDS_PER_HOUR = 3600.0
-COMPUTE_TERMS = ("gemm", "attention", "embedding_and_head", "recompute")
+PHASES = {
+    "compute": ("gemm", "attention", "embedding_and_head", "recompute"),
+    "memory": ("elementwise", "optimiser"),
+}
+"""Terms of a step by what they wait for; of the rest, messages and the host, nothing stretches."""
+
 WAITING_TERMS = (
     "bubble",
     "pipeline_send",
@@ -110,7 +116,7 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     chip = chip_of(engine, columns, accelerator)
     job, reserve = engine.job_on(accelerator), engine.reserve(accelerator)
     step = training_step(job, engine.model, chip, plans, reserve)
-    step, watts = _capped(chip, plans, step)
+    step, watts = _capped(chip, plans, step, engine.catalog.clock_following())
     if not is_step_given(engine.study):
         return _gathered(engine, chip, plans, step, watts, accelerator)
     pinned = _pinned_step(engine, chip, plans, step)
@@ -189,8 +195,10 @@ def _at_another_pace(chip: Chips, watts: DeviceWatts, faster: Floats) -> DeviceW
     return replace(watts, mean_w=mean_w, peak_w=np.maximum(watts.peak_w, mean_w))
 
 
-def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, DeviceWatts]:
-    """The step under a power cap: a lower clock stretches its arithmetic, nothing else.
+def _capped(
+    chip: Chips, plans: TrainingPlans, step: Step, follow_frac: Mapping[str, float]
+) -> tuple[Step, DeviceWatts]:
+    """The step under a power cap: a lower clock stretches each phase by what follows it.
 
     The cap is a share of the chip's rated power; below what the device draws it binds.
     """
@@ -203,8 +211,8 @@ def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, Device
     is_over = busy_w > cap_w
     floor_w = np.minimum(power.context_w, cap_w)
     clock = np.where(is_over, capped_clock_frac(cap_w, floor_w, np.maximum(busy_w, cap_w)), 1.0)
-    compute_s = sum((step.time.terms.get(n, 0.0) for n in COMPUTE_TERMS), start=0.0 * step_s)
-    slower = np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), compute_s / step_s))
+    slower_frac = _following(step, busy_frac, follow_frac)
+    slower = np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), slower_frac))
     terms = {**step.time.terms, "power_cap": step_s * slower}
     scale = 1.0 / (1.0 + slower)
     capped = replace(
@@ -223,6 +231,17 @@ def _capped(chip: Chips, plans: TrainingPlans, step: Step) -> tuple[Step, Device
         host_peak_w=np.asarray(host_w(power, 1.0)) + 0.0 * step_s,
     )
     return capped, watts
+
+
+def _following(step: Step, busy_frac: Floats, follow_frac: Mapping[str, float]) -> Floats:
+    """Share of a step that stretches as the clock falls; a bubble as the passes it waits for."""
+    step_s = np.asarray(step.time.total)
+    phases = {
+        phase: sum((step.time.terms.get(n, 0.0) for n in names), start=0.0 * step_s) / step_s
+        for phase, names in PHASES.items()
+    }
+    bubble_frac = step.time.terms["bubble"] / step_s
+    return np.asarray(following_frac(phases, follow_frac) * (1.0 + bubble_frac / busy_frac))
 
 
 def _pinned_step(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> Step:
@@ -269,12 +288,13 @@ def _gathered(
     mean_w = np.full(len(plans), pin["device_mean_w"]) if "device_mean_w" in pin else watts.mean_w
     peak_w = np.full(len(plans), pin["device_peak_w"]) if "device_peak_w" in pin else watts.peak_w
     bought = _bought(engine, plans, step, accelerator)
+    stopped = stops(engine, bought.bill, accelerator)
     it_mean, it_peak = (
         it_w(bought.bill, bought.watts, working)
         for working in (mean_w + watts.host_mean_w, peak_w + watts.host_peak_w)
     )
     metrics = {
-        **_times(engine, chip, plans, step),
+        **_times(engine, chip, plans, step, stopped),
         **bought.metrics,
         "validated": engine.measured(accelerator)[plans.precision_code],
         "resident_bytes": np.asarray(step.resident.total),
@@ -286,17 +306,32 @@ def _gathered(
         "provisioned_w": np.asarray(
             provisioned_w(it_peak.total, engine.catalog.planning("provision_headroom_frac"))
         ),
+        **_racks(engine, bought, peak_w + watts.host_peak_w, accelerator),
     }
     return Evaluated(
         metrics=metrics,
         limits=_limits(engine, chip, plans, metrics, accelerator)
         | _host_limits(engine, chip, step),
-        ledgers={"step_s": step.time, "resident_bytes": step.resident, "it_w": it_mean},
+        ledgers={
+            "step_s": step.time,
+            "resident_bytes": step.resident,
+            "it_w": it_mean,
+            **stop_ledgers(engine, stopped),
+        },
         traffic={
             "inside_bytes_per_step": step.inside_bytes,
             "outside_bytes_per_step": step.outside_bytes,
         },
     )
+
+
+def _racks(
+    engine: Engine, bought: Bought, device_peak_w: Floats, accelerator: str
+) -> dict[str, Floats]:
+    """Racks of each row under the study's limit on one."""
+    code = np.zeros(len(device_peak_w), dtype=np.int64)
+    units, most_kw = bought.metrics["purchase_units"], engine.study.limits.get("rack_kw")
+    return rack_metrics(engine.shelf(accelerator), code, units, device_peak_w, most_kw)
 
 
 @dataclass(frozen=True)
@@ -333,36 +368,26 @@ def _bought(engine: Engine, plans: TrainingPlans, step: Step, accelerator: str) 
     return Bought(bill, rest_watts(shelf, rows, rest_w), metrics)
 
 
-def _times(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> dict[str, Floats]:
+def _times(
+    engine: Engine, chip: Chips, plans: TrainingPlans, step: Step, stopped: Stops
+) -> dict[str, Floats]:
     """Speed, days and goodput of each row."""
     step_s = np.asarray(step.time.total)
     tokens_per_s = _tokens(engine, plans) / step_s
     per_device = tokens_per_s / plans.devices
     flop_per_s = per_device * engine.flop_per_token
-    goodput = goodput_of(engine, plans.devices)
-    seconds = engine.job.tokens / tokens_per_s / goodput
+    useful_s = engine.job.tokens / tokens_per_s
+    seconds = useful_s / stopped.goodput_frac
     return {
         "step_s": step_s,
         "tokens_per_s": tokens_per_s,
         "tokens_per_s_per_device": per_device,
         "model_flop_per_s_per_device": flop_per_s,
         "mfu_frac": flop_per_s / peak_of(chip, plans),
-        "goodput_frac": goodput,
+        **stop_metrics(engine, stopped, useful_s),
         "days": seconds / SECONDS_PER_DAY,
         "device_hours": seconds / SECONDS_PER_HOUR * plans.devices,
     }
-
-
-def goodput_of(engine: Engine, devices: Codes) -> Floats:
-    """Useful share of wall time with checkpoints at the availability-optimal interval."""
-    if "goodput_frac" in engine.study.pin:
-        return np.full(len(devices), engine.study.pin["goodput_frac"])
-    figure = engine.catalog.planning
-    job_mtbf_s = reliability.mtbf_s(figure("device_mtbf_h") * SECONDS_PER_HOUR, devices)
-    checkpoint_s, recovery_s = figure("checkpoint_s"), figure("recovery_s")
-    interval_s = reliability.available_interval_s(job_mtbf_s, checkpoint_s, recovery_s)
-    lost = reliability.lost_frac(job_mtbf_s, interval_s, checkpoint_s, recovery_s)
-    return np.asarray(reliability.goodput_frac(lost))
 
 
 def _host_limits(engine: Engine, chip: Chips, step: Step) -> dict[str, Limit]:

@@ -16,7 +16,7 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.calibration.kernels import TABLES
 from planner.validation.power_truth import DEVICE_W, J_PER_TOKEN
-from planner.validation.serving_predict import Block, EngineOf, blocks_of
+from planner.validation.serving_predict import Block, EngineOf, blocks_of, engine_rows
 from planner.validation.serving_truth import Case
 from simkernel.columns import Floats, Masks
 from simkernel.hardware import Columns, PowerCurve
@@ -95,7 +95,7 @@ class Metered:
         figures = self.engine_of(logs)
         found = Work(*(np.zeros(len(self.cases)) for _ in range(4)))
         for block in self.blocks:
-            steady = block.priced(_engine(block, figures))
+            steady = block.priced(engine_rows(block, figures))
             step, prefill, load = steady.step, steady.prefill, block.load
             each, whole = steady.sequences, np.asarray(load.output_tokens, float)
             rows = block.rows
@@ -160,13 +160,3 @@ def chosen_runs(runs: Metered, is_in: Masks) -> Metered:
     at = np.flatnonzero(is_in)
     cases = [runs.cases[i] for i in at]
     return metered(cases, runs.catalog)
-
-
-def _engine(block: Block, figures_of: EngineOf) -> Engine:
-    pairs = list(zip(block.engines, block.architectures, strict=True))
-    known = {pair: figures_of(*pair) for pair in dict.fromkeys(pairs)}
-    cells = {
-        name: np.array([known[pair][name] for pair in pairs])
-        for name in Engine.__dataclass_fields__
-    }
-    return Engine(**cells)

@@ -77,14 +77,15 @@ def predicted(blocks: Sequence[Block], engine_of: EngineOf, sets: int = 1) -> di
     count = sum(len(block.rows) for block in blocks)
     out = {name: np.zeros((sets, count)) for name in (*METRICS, "is_infeasible")}
     for block in blocks:
-        found = block.priced(_engine(block, engine_of, sets), sets)
+        engine = engine_rows(block, engine_of, sets).aged(np.tile(block.years, sets))
+        found = block.priced(engine, sets)
         for name, values in out.items():
             values[:, block.rows] = np.reshape(getattr(found, name), (sets, -1))
     return out
 
 
-def _engine(block: Block, engine_of: EngineOf, sets: int) -> Engine:
-    """Figures per case and set, (sets x rows,)."""
+def engine_rows(block: Block, engine_of: EngineOf, sets: int = 1) -> Engine:
+    """Figures per case and set, (sets x rows,), as the engines were in the year of reference."""
     pairs = list(zip(block.engines, block.architectures, strict=True))
     known = {pair: engine_of(*pair) for pair in dict.fromkeys(pairs)}
     ones = np.ones(sets)
@@ -92,7 +93,7 @@ def _engine(block: Block, engine_of: EngineOf, sets: int) -> Engine:
         f.name: np.stack([ones * known[pair][f.name] for pair in pairs], axis=1).ravel()
         for f in fields(Engine)
     }
-    return Engine(**cells).aged(np.tile(block.years, sets))
+    return Engine(**cells)
 
 
 def _block(cases: Sequence[Case], rows: Codes, catalog: Catalog) -> Block:

@@ -12,6 +12,7 @@ SITE = dict.fromkeys(CostingTerms.__dataclass_fields__, 0.0) | {
     "wacc_frac": 0.08,
     "it_life_years": 5.0,
     "network_life_years": 5.0,
+    "storage_life_years": 5.0,
     "facility_life_years": 14.0,
     "embodied_life_years": 5.0,
     "pue": 1.2,

@@ -60,3 +60,11 @@ def test_no_tax_changes_nothing_and_a_residual_stays_what_it_is():
     taxed = [cost(plan, terms(tax_frac=0.26, residual_frac=r)).year.total for r in (0.0, 0.2)]
     free = [cost(plan, terms(residual_frac=r)).year.total for r in (0.0, 0.2)]
     assert taxed[0] - taxed[1] == pytest.approx(free[0] - free[1])
+
+
+def test_a_bare_shell_is_written_off_more_slowly_than_its_plant():
+    """39 years of a building would save as much tax today as 15 of its plant."""
+    assert sum(SCHEDULES["macrs_39"]) == pytest.approx(1.0, abs=1e-9)
+    codes = np.array([DEPRECIATION.index(name) for name in ("macrs_5", "macrs_15", "macrs_39")])
+    worth = written_off_frac(codes, 0.08, 14.0)
+    assert worth[0] > worth[1] > worth[2] > 0

@@ -80,3 +80,12 @@ def test_a_rack_whose_groups_work_64_of_72_is_bought_by_its_64():
     bought = hardware_bill(column(4096, 1), shapes, fabric(1), BARE)
     assert bought.purchase_units.tolist() == [64]
     assert bought.stranded_devices.tolist() == [64 * 8]
+
+
+def test_a_domain_that_works_as_a_whole_stands_by_as_a_whole():
+    """7,200 devices with four hosts under repair: one rack of trays, or four racks of 18 hosts."""
+    support = Support(0.0, 0.0, 50_677.0, 24.0)
+    plans = [
+        hardware_bill(column(7200), racks(), fabric(), support, out) for out in (0.0, 1.0, 18.0)
+    ]
+    assert [plan.spare_units[0] for plan in plans] == [0, 1, 4]

@@ -40,7 +40,8 @@ def reasons(rent, plain, discounted, acquire="buy", npv_zero=0.5, *, by_hour=Tru
         "breakeven_utilisation_frac": one_by_hour,
         "npv_zero_utilisation_frac": one_by_hour * npv_zero,
         "payback_months": months, "payback_discounted_months": later,
-        "water_l": known, "location_marginal_kgco2e": known, "market_kgco2e": known,
+        "water_l": known, "water_onsite_l": known, "water_offsite_l": known,
+        "carbon_free_frac": known, "location_marginal_kgco2e": known, "market_kgco2e": known,
     }  # fmt: skip
     code = float(ACQUIRE.index(acquire))
     emitted = {"location_marginal": known, "market": known}

@@ -10,9 +10,7 @@ from costdata.tariff import (
     Period,
     Source,
     Tier,
-    abatement_usd_per_t,
     hours_in,
-    matched_market_kgco2e,
     prices_by_hour,
     shape_of,
     supplied,
@@ -70,12 +68,23 @@ def test_hourly_matching_is_the_worked_example():
     clean = source(1.0, [14e6, 8e6, 2e6], price=0.0)
     year = supplied(np.array([10e6]), np.zeros(3), [clean])
     assert year.matched_frac[0] == pytest.approx(2 / 3)
-    assert matched_market_kgco2e(year, 0.4)[0] == pytest.approx(4000.0)
     load, made = np.full(3, 10e3), np.array([14e3, 8e3, 2e3])
-    assert matched_market_kgco2e(year, 0.4)[0] == pytest.approx(
-        carbon.market_hourly_kgco2e(load, made, 0.4)
-    )
+    market = carbon.market_kgco2e(year.grid_kwh, 0.4, year.source_kgco2e)[0]
+    assert market == pytest.approx(4000.0)
+    assert market == pytest.approx(carbon.market_hourly_kgco2e(load, made, 0.4))
+    assert year.matched_frac[0] == pytest.approx(carbon.hourly_match_frac(load, made))
     assert year.excess_kwh[0] == pytest.approx(4e3)
+
+
+def test_the_grids_own_clean_hours_count_where_sources_fall_short():
+    """Loads of 10 MW, sources 14, 8, 2, the grid clean to 0.9, 0.5, 0.1: 2 x 0.5 + 8 x 0.1."""
+    profile = np.array([0.9, 0.5, 0.1])
+    clean = source(1.0, [14e6, 8e6, 2e6], price=0.0)
+    year = supplied(np.array([10e6]), np.zeros(3), [clean], profile)
+    assert year.grid_clean_kwh[0] == pytest.approx(1e3 + 0.8e3)
+    load, made = np.full(3, 10e3), np.array([14e3, 8e3, 2e3])
+    both = carbon.matched_frac(year.matched_kwh, year.grid_clean_kwh, load.sum())[0]
+    assert both == pytest.approx(carbon.hourly_match_frac(load, made, profile))
 
 
 def test_a_contract_is_paid_as_produced_or_as_used():
@@ -135,6 +144,6 @@ def test_stand_in_shapes_have_the_capacity_they_say():
 
 def test_avoiding_nothing_has_no_cost_per_tonne():
     """$3M more for 50 kt less is 60 $/t; with no tonne avoided there is no figure, not 0."""
-    got = abatement_usd_per_t([103e6, 101e6], [50e6, 100e6], 100e6, 100e6)
+    got = carbon.abatement_usd_per_t([103e6, 101e6], [50e6, 100e6], 100e6, 100e6)
     assert got[0] == pytest.approx(60.0)
     assert np.isnan(got[1])

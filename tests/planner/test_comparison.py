@@ -170,3 +170,11 @@ def test_a_plan_nobody_sells_is_compared_with_nothing(tmp_path):
     answer = planner("explain", "last", "p0", "--against", "p0", *words)
     assert answer.code == 3
     assert "has no price to reserved" in answer.err
+
+
+def test_a_tonne_less_has_its_price_and_no_tonne_less_has_none():
+    """3 M$ more for 50 kt less is 60 $/t; the dirtier plan would save tonnes at a negative one."""
+    clean, dirty = explained(usd=103e6, kgco2e=50e6), explained(usd=100e6, kgco2e=100e6)
+    assert compared(clean, dirty)["abatement"] == {"usd_per_t": 60.0, "avoided_kgco2e": 50e6}
+    assert "abatement" not in compared(dirty, clean)
+    assert "abatement" not in compared(explained(usd=1.0, kgco2e=None), dirty)

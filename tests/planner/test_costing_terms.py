@@ -60,6 +60,7 @@ KEYS = {
     "bonus_frac=0.4": ("usd", ("costing.tax_frac=0.26",)),
     "staff_usd_per_year=9e6": ("usd", ()),
     "network_life_years=2": ("usd", ()),
+    "storage_life_years=2": ("usd", ()),
     "facility_life_years=40": ("usd", ("costing.facility_usd_per_w=12",)),
     "embodied_life_years=9": ("kgco2e", ()),
     "market_kgco2e_per_kwh=0.05": ("market_kgco2e", ()),
@@ -77,6 +78,20 @@ def test_no_key_is_dead(priced, key):
     assert np.any(before.columns[column] != after.columns[column])
     if column in ("usd", "capex_usd", "breakeven_utilisation_frac"):
         np.testing.assert_array_equal(before.columns["kgco2e"], after.columns["kgco2e"])
+
+
+def test_a_dearer_tonne_never_makes_a_dirtier_choice(priced):
+    """A sweep of the carbon price would jump back to coal between two prices."""
+    prices = (0.0, 20.0, 51.0, 100.0, 300.0, 1000.0)
+    sweep = [priced(f"costing.carbon_usd_per_t={price}").columns for price in prices]
+    chosen = [int(np.argmin(columns["usd"])) for columns in sweep]
+    emitted = [sweep[0]["operational_kgco2e"][row] for row in chosen]
+    assert all(after <= before for before, after in zip(emitted, emitted[1:], strict=False))
+    for price, columns in zip(prices, sweep, strict=True):
+        added = columns["usd"] - sweep[0]["usd"]
+        wanted = columns["operational_kgco2e"] / 1000 * price
+        np.testing.assert_allclose(added, wanted, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(columns["kgco2e"], sweep[0]["kgco2e"])
 
 
 class TestDemand:

@@ -13,6 +13,7 @@ TOTALS = {
     "step_s": "step_s", "resident_bytes": "resident_bytes", "it_w": "it_mean_w",
     "capex_usd": "capex_usd", "usd_per_year": "usd_per_year", "usd": "usd",
     "embodied_kgco2e": "embodied_kgco2e",
+    "failures_per_day": "failures_per_day",
 }  # fmt: skip
 """Ledger to the metric it explains."""
 

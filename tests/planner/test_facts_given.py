@@ -36,7 +36,7 @@ REPLACED = {
     "costing.facility_usd_per_w=11": "facility.colo.us_primary",
     "costing.acquire=reserved": "H100-SXM.servers.price_usd",
     "costing.acquire=on_demand": "us-avg.regions.usd_per_kwh",
-    "pin.goodput_frac=0.9": "defaults.checkpoint_s",
+    "pin.goodput_frac=0.9": "defaults.checkpoint_wait_s",
 }
 
 
