@@ -28,6 +28,8 @@ import simkernel
 from simkernel import plugins
 from simkernel.replay import dispatch
 from simkernel.replay.engine import advance as engine_advance
+from simkernel.replay.net import Net
+from simkernel.replay.play import Score, play
 from simkernel.replay.state import House
 
 ROOT = Path(simkernel.__path__[0])
@@ -48,22 +50,38 @@ CACHE_VARIABLE = "CLUSTER_PLANNER_CACHE"
 @cache
 def advance() -> Callable[[int, House], int]:
     """The compiled `engine.advance`; compiled at its first call, or read from the cache."""
+    return machine_code(advance_lent)
+
+
+@cache
+def machine_code(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop of this room as machine code, with every function it calls.
+
+    Parameters
+    ----------
+    loop : a function of a module, called from Python; it takes `lent` of the arrays it works on
+    """
     folder, settings = cache_folder(), cast(Any, numba.config)
     before = settings.CACHE_DIR
     try:
         settings.CACHE_DIR = str(folder or "")
-        keep = numba.njit(cache=folder is not None, nogil=True)
-        return keep(_with_compiled_world(advance_lent, {}))
+        keep = numba.njit(cache=folder is not None, nogil=True, error_model="numpy")
+        return keep(_with_compiled_world(loop, {}))
     finally:
         settings.CACHE_DIR = before
 
 
 def advance_lent(events: int, house: House) -> int:
     """The loop over arrays without an owner."""
-    return engine_advance(events, _owned_by_the_caller(house))
+    return engine_advance(events, lent(house))
 
 
-def _lent(_context: Any, house: Any) -> Any:
+def play_lent(net: Net, score: Score) -> None:
+    """Collectives on a network, over arrays without an owner."""
+    play(lent(net), lent(score))
+
+
+def _without_count(_context: Any, house: Any) -> Any:
     """The same arrays without an owner, so that no call counts references to them.
 
     The caller's arrays outlive the call; counting took more than half of the time of a step.
@@ -75,7 +93,7 @@ def _lent(_context: Any, house: Any) -> Any:
     return house(house), build
 
 
-_owned_by_the_caller: Any = intrinsic(_lent)
+lent: Any = intrinsic(_without_count)
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
