@@ -214,12 +214,37 @@ def _pair_s(
     return np.minimum(at_least_s, forward_s + backward_s)
 
 
-def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
-    """Once-per-step synchronisation of the device that waits longest for it."""
-    exposed = [
+@dataclass(frozen=True)
+class Exposed:
+    """What one device synchronises once per step, and what of it nothing hides; (n,) each.
+
+    Parameters
+    ----------
+    gather, reduce : of its weights beside the first forward pass, of its gradients beside the last
+        backward pass; nothing where that is done for every micro-batch
+    forward_s, backward_s : passes of one micro-batch on the device, alone [s]
+    gather_s, exposed_s : by which the gather outlasts the pass beside it; the same of both
+    """
+
+    gather: Pass
+    reduce: Pass
+    forward_s: Column
+    backward_s: Column
+    gather_s: Floats
+    exposed_s: Floats
+
+
+def exposed_by_stage(plans: TrainingPlans, layout: Layout, stack: Stack) -> list[Exposed]:
+    """Once-per-step synchronisation of the first, an inner and the last device."""
+    return [
         _exposed(plans, stack, _device_passes(plans, layout, i), layout.sync[i], layers)
         for i, layers in enumerate(layout.stage_layer_counts.T)
     ]
+
+
+def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
+    """Once-per-step synchronisation of the device that waits longest for it."""
+    exposed = [one.exposed_s for one in exposed_by_stage(plans, layout, stack)]
     return np.max(np.stack(exposed, axis=-1), axis=-1)
 
 
@@ -234,7 +259,7 @@ def _device_passes(plans: TrainingPlans, layout: Layout, i: int) -> tuple[Pass, 
 
 def _exposed(
     plans: TrainingPlans, stack: Stack, passes: tuple[Pass, Pass], sync: StageSync, layers: Floats
-) -> Floats:
+) -> Exposed:
     """Seconds by which once-per-step gathers and reductions outlast the passes beside them.
 
     Weights are gathered beside the first forward pass, gradients reduced beside the last
@@ -244,10 +269,12 @@ def _exposed(
     gather = _gather(plans, sync).times(1.0 - each_gather)
     reduce = _reduce(plans, sync).times(1.0 - each_reduce)
     forward, backward = passes
-    out = overlapped(forward, gather, stack) + overlapped(backward, reduce, stack)
+    gathered_s = overlapped(forward, gather, stack)
+    out = gathered_s + overlapped(backward, reduce, stack)
     out = out - (forward.floor_s + backward.floor_s)
     tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
-    return np.maximum(out, tail)
+    alone_s = (forward.floor_s, backward.floor_s)
+    return Exposed(gather, reduce, *alone_s, gathered_s - alone_s[0], np.maximum(out, tail))
 
 
 def _updated_parameters(plans: TrainingPlans, layout: Layout) -> Floats:

@@ -1,0 +1,165 @@
+"""One plan's training step made ready to replay: passes of every stage, looked up, not made anew.
+
+All times come from the tables that `turns` and `layout` made of passes for this one plan, at two
+loads of the busiest expert rank, between which a pass is taken as linear. What is replayed is one
+pipeline out of `data_parallel` that do the same at the same time; where devices differ, pipelines
+that keep step with each other by an exchange between experts are one class, and classes are
+replayed one by one (see `draws`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simkernel import plugins
+from simkernel.candidates import TrainingPlans
+from simkernel.columns import Codes, Floats
+from simkernel.hardware import Chips
+from simkernel.layout import Layout, layout_of
+from simkernel.models import Model
+from simkernel.replay.program import Program, program_of
+from simkernel.replay.walk import Paces
+from simkernel.stage_times import PassTimes
+from simkernel.stages import STAGES, stage_layers
+from simkernel.turns import Exposed, Turns, exposed_by_stage, turns_of
+from simkernel.workload import TrainingJob
+
+OTHER_LOAD = 1.1
+"""Load of the busiest expert rank, over the job's, at which passes are looked up a second time."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One pipeline of a plan, with the times of its passes.
+
+    Parameters
+    ----------
+    program : what its devices run
+    layout, turns, exposed : as the closed form has them, one row; `exposed` of the first, an inner
+        and the last device
+    seconds : (stages, 5) of one chunk by model stage and kind of item
+    swing_s : (stages, 5) of it, what grows with the load of the busiest expert rank
+    stage_kind : (stages,) index in STAGES
+    device_kind : (devices,) the same of the device that serves a stage
+    expert_layers : (stages,) layers with experts
+    gather_s, reduce_s : (devices,) by which a device's gather outlasts its first pass, and its
+        reduction the last one [s]
+    optimiser_s : update of the weights, on the most loaded device [s]
+    """
+
+    program: Program
+    layout: Layout
+    turns: Turns
+    exposed: tuple[Exposed, ...]
+    seconds: Floats
+    swing_s: Floats
+    stage_kind: Codes
+    device_kind: Codes
+    expert_layers: Floats
+    gather_s: Floats
+    reduce_s: Floats
+    optimiser_s: float
+
+    @property
+    def devices(self) -> int:
+        """Devices along the pipeline."""
+        return len(self.device_kind)
+
+    @property
+    def stages(self) -> int:
+        """Stages the model is cut into, virtual ones apart."""
+        return len(self.stage_kind)
+
+    def paces(self, load: Floats | None = None, slower: Floats | None = None) -> Paces:
+        """Times of a walk.
+
+        Parameters
+        ----------
+        load : (stages, micro-batches) of the busiest expert rank over the job's, less one
+        slower : (devices,) over one
+        """
+        return Paces(
+            seconds=self.seconds,
+            swing_s=self.swing_s,
+            load=np.zeros((1, 1)) if load is None else load,
+            slower=np.zeros(self.devices) if slower is None else slower,
+            from_s=self.gather_s,
+        )
+
+
+def pipeline_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans) -> Pipeline:
+    """The pipeline of one plan.
+
+    Parameters
+    ----------
+    job, model : one of each
+    chips, plans : one row
+
+    Raises
+    ------
+    BadStudy : the schedule cannot be run with so many micro-batches
+    """
+    layout = layout_of(job, model, chips, plans)
+    turns = turns_of(plans, layout, job.stack)
+    program = program_of(
+        plugins.names("schedules")[int(plans.schedule_code[0])],
+        int(plans.pipeline_parallel[0]),
+        int(plans.virtual_stages[0]),
+        int(plans.micro_batches[0]),
+    )
+    exposed = tuple(exposed_by_stage(plans, layout, job.stack))
+    stage_kind = _kinds(int(plans.model_stages[0]))
+    device_kind = _kinds(program.devices)
+    chunks = float(plans.virtual_stages[0])
+    seconds = _seconds(turns)[stage_kind] / chunks
+    busier = _busier(job, model, chips, plans)
+    gather_s = np.array([float(one.gather_s[0]) for one in exposed])
+    both_s = np.array([float(one.exposed_s[0]) for one in exposed])
+    return Pipeline(
+        program=program,
+        layout=layout,
+        turns=turns,
+        exposed=exposed,
+        seconds=seconds,
+        swing_s=(_seconds(busier)[stage_kind] / chunks - seconds) / (OTHER_LOAD - 1.0),
+        stage_kind=stage_kind,
+        device_kind=device_kind,
+        expert_layers=_expert_layers(model, plans)[stage_kind],
+        gather_s=gather_s[device_kind],
+        reduce_s=(both_s - gather_s)[device_kind],
+        optimiser_s=float(turns.once_s["optimiser"][0]),
+    )
+
+
+def _busier(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans) -> Turns:
+    """The same passes where the busiest expert rank has more to do."""
+    other = replace(job, expert_imbalance=job.expert_imbalance * OTHER_LOAD)
+    return turns_of(plans, layout_of(other, model, chips, plans), other.stack)
+
+
+def _kinds(count: int) -> Codes:
+    """First, inner and last of so many; a single one is the first."""
+    kinds = np.full(count, STAGES.index("inner"))
+    kinds[-1], kinds[0] = STAGES.index("last"), STAGES.index("first")
+    return kinds
+
+
+def _seconds(turns: Turns) -> Floats:
+    """Passes of a whole stage by kind of item, in the program's order of kinds; (3, 5)."""
+    times = turns.times
+    return np.array([_by_kind(one) for one in (times.first, times.inner, times.last)])
+
+
+def _by_kind(one: PassTimes) -> list[float]:
+    columns = (one.forward_s, one.backward_s, one.input_s, one.weight_s, one.pair_s)
+    return [float(np.broadcast_to(column, (1,))[0]) for column in columns]
+
+
+def _expert_layers(model: Model, plans: TrainingPlans) -> Floats:
+    """Layers with experts on the first, an inner and the last stage; (3,)."""
+    counts = stage_layers(model, plans.model_stages, plans.virtual_stages)[0]
+    return counts @ np.array([kind.mlp == "moe" for kind in model.kinds], dtype=float)
+
+
