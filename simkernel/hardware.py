@@ -24,8 +24,9 @@ PRECISION_BYTES = (2.0, 2.0, 1.0, 1.03, 1.03, 0.5625, 0.53125, 1.0)
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
 """What a link is asked to do; link curves have one column each."""
 
-TOPOLOGIES = ("switched", "full_mesh", "torus2d", "torus3d", "bridge", "none")
-"""Shape of a scale-up domain; a topology axis stores the index."""
+TOPOLOGIES = ("switched", "full_mesh", "torus2d", "torus3d", "bridge", "none", "two_tier")
+"""Shape of a scale-up domain; a topology axis stores the index. two_tier: switches of a board
+below those of the domain (CloudMatrix)."""
 
 T = TypeVar("T", bound="Columns")
 
