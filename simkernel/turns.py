@@ -222,12 +222,15 @@ class Exposed:
     ----------
     gather, reduce : of its weights beside the first forward pass, of its gradients beside the last
         backward pass; nothing where that is done for every micro-batch
+    each_gather, each_reduce : where it is: beside each pass, and beside each backward pass
     forward_s, backward_s : passes of one micro-batch on the device, alone [s]
     gather_s, exposed_s : by which the gather outlasts the pass beside it; the same of both
     """
 
     gather: Pass
     reduce: Pass
+    each_gather: Pass
+    each_reduce: Pass
     forward_s: Column
     backward_s: Column
     gather_s: Floats
@@ -266,15 +269,17 @@ def _exposed(
     backward pass; the last layer's bucket has nothing left to run beside.
     """
     each_gather, each_reduce = _zero_masks(plans)
-    gather = _gather(plans, sync).times(1.0 - each_gather)
-    reduce = _reduce(plans, sync).times(1.0 - each_reduce)
+    gathers, reduces = _gather(plans, sync), _reduce(plans, sync)
+    gather, reduce = gathers.times(1.0 - each_gather), reduces.times(1.0 - each_reduce)
     forward, backward = passes
     gathered_s = overlapped(forward, gather, stack)
     out = gathered_s + overlapped(backward, reduce, stack)
     out = out - (forward.floor_s + backward.floor_s)
     tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
+    each = (gathers.times(each_gather), reduces.times(each_reduce))
     alone_s = (forward.floor_s, backward.floor_s)
-    return Exposed(gather, reduce, *alone_s, gathered_s - alone_s[0], np.maximum(out, tail))
+    waited_s = (gathered_s - alone_s[0], np.maximum(out, tail))
+    return Exposed(gather, reduce, *each, *alone_s, *waited_s)
 
 
 def _updated_parameters(plans: TrainingPlans, layout: Layout) -> Floats:

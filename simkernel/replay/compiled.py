@@ -27,6 +27,7 @@ from numba.extending import intrinsic
 import simkernel
 from simkernel import plugins
 from simkernel.replay import dispatch
+from simkernel.replay.contended import Stage, contend
 from simkernel.replay.engine import advance as engine_advance
 from simkernel.replay.net import Net
 from simkernel.replay.play import Score, play
@@ -86,6 +87,11 @@ def play_lent(net: Net, score: Score) -> None:
 def walk_lent(program: Program, paces: Paces, walked: Walked) -> None:
     """A pipeline walked through, over arrays without an owner."""
     walk(lent(program), lent(paces), lent(walked))
+
+
+def contend_lent(stage: Stage) -> None:
+    """A pipeline on shared links, over arrays without an owner."""
+    contend(lent(stage))
 
 
 def _without_count(_context: Any, house: Any) -> Any:

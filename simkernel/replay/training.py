@@ -19,6 +19,7 @@ from simkernel.columns import Codes, Floats
 from simkernel.hardware import Chips
 from simkernel.layout import Layout, layout_of
 from simkernel.models import Model
+from simkernel.passes import Pass
 from simkernel.replay.program import Program, program_of
 from simkernel.replay.walk import Paces
 from simkernel.stage_times import PassTimes
@@ -47,6 +48,9 @@ class Pipeline:
     gather_s, reduce_s : (devices,) by which a device's gather outlasts its first pass, and its
         reduction the last one [s]
     optimiser_s : update of the weights, on the most loaded device [s]
+    device_layers : (3,) layers of the first, an inner and the last device
+    each_gather, each_reduce : of weights and gradients beside every pass, by kind of stage
+    is_folded : a device serves a stage and its mirror
     """
 
     program: Program
@@ -61,6 +65,10 @@ class Pipeline:
     gather_s: Floats
     reduce_s: Floats
     optimiser_s: float
+    device_layers: Floats
+    each_gather: tuple[Pass, ...]
+    each_reduce: tuple[Pass, ...]
+    is_folded: bool
 
     @property
     def devices(self) -> int:
@@ -130,6 +138,10 @@ def pipeline_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPla
         gather_s=gather_s[device_kind],
         reduce_s=(both_s - gather_s)[device_kind],
         optimiser_s=float(turns.once_s["optimiser"][0]),
+        device_layers=np.maximum(layout.stage_layer_counts[0], 1.0),
+        each_gather=tuple(one.each_gather for one in exposed),
+        each_reduce=tuple(one.each_reduce for one in exposed),
+        is_folded=bool(plans.stages_held[0] > 1),
     )
 
 

@@ -46,7 +46,7 @@ class Walked(NamedTuple):
     makers : (2, tokens) items that ended the forward and the input pass of a token
     counts : (1,) items that ended
     position, waiting : (devices,), (2, tokens) the walk at hand
-    stack : (devices,) devices that can go on
+    stack : (3 x devices,) devices that can go on
     """
 
     start_s: Floats
@@ -71,7 +71,7 @@ def opened_walk(program: Program) -> Walked:
         counts=np.zeros(1, np.int64),
         position=np.zeros(devices, np.int64),
         waiting=np.full((2, tokens), NOTHING, np.int64),
-        stack=np.zeros(devices, np.int64),
+        stack=np.zeros(3 * devices, np.int64),
     )
 
 
