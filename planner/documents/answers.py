@@ -203,19 +203,25 @@ def replay(
     is_sized: bool = False,
     timeline: Path | None = None,
 ) -> dict[str, Any]:
-    """One plan of a serving study, request by request; the document of `replay --json`.
+    """One plan, request by request or pass by pass; the document of `replay --json`.
 
     Raises
     ------
-    BadStudy : a study of another kind
+    BadStudy : a study of another kind, or a fleet asked of a training study
     """
     from planner.documents.serving import replay_document
+    from planner.documents.training_replay import training_replay_document
 
     study = _study(path, settings)
-    if study.kind != "serve":
+    if study.kind not in ("serve", "train"):
         raise BadStudy(
-            f'a study of kind = "{study.kind}" has no requests to replay; wanted kind = "serve"'
+            f'a study of kind = "{study.kind}" has nothing to replay; '
+            'wanted kind = "serve" or "train"'
         )
+    if study.kind == "train":
+        if is_sized:
+            raise BadStudy("--size finds a fleet for requests; a training study has none to find")
+        return training_replay_document(study, seeds, timeline)
     return replay_document(study, seeds, is_sized=is_sized, timeline=timeline)
 
 

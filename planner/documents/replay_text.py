@@ -10,10 +10,50 @@ def replay_text(document: Mapping[str, Any]) -> str:
     """The document of `planner replay` for a terminal."""
     if "replay" not in document:
         return "\n".join(["not replayed: no fleet can run it", *_over(document["violations"])])
+    if "closed_form_s" in document["replay"]:
+        return step_text(document["replay"])
     lines = [replayed_text(document["replay"])]
     if "sizing" in document:
         lines += _sizing(document["sizing"])
     return "\n".join(lines)
+
+
+def step_text(found: Mapping[str, Any]) -> str:
+    """A replayed training step: how long, what it differs by and why, what it waits for."""
+    step, closed_s = found["step_s"], found["closed_form_s"]
+    lines = [
+        f"step_s = {step['value']:.4g} ({step['low']:.4g} to {step['high']:.4g}) of "
+        f"{found['seeds']} seeds; closed form {closed_s:.4g} ({found['gap']['step_s']:+.1%})",
+        "replay less closed form:",
+        *(_term(name, value, closed_s) for name, value in found["gap_s"].items()),
+        f"critical path, {found['critical_path']['passes']:,} passes:",
+        *(_term(n, v, closed_s) for n, v in found["critical_path"]["seconds"].items()),
+        "stages:",
+        *(_stage(line) for line in found["stages"]),
+        *(_port(line) for line in found["links"]),
+        *(f"as the study decrees: {words}" for words in found["marks"].values()),
+    ]
+    return "\n".join([*lines, *_over(found["violations"])])
+
+
+def _term(name: str, value_s: float, closed_s: float) -> str:
+    return f"  {name:<18} {value_s:+.4g} s ({value_s / closed_s:+.2%} of the closed form)"
+
+
+def _stage(line: Mapping[str, float]) -> str:
+    return (
+        f"  stage {line['stage']:.0f}: busy {line['busy_s']:.4g} s, "
+        f"idle {line['idle_s']:.4g} s, gradients {line['data_parallel_s']:.3g} s"
+    )
+
+
+def _port(line: Mapping[str, Any]) -> str:
+    if "uplink" in line:
+        return f"  uplink {line['uplink']}: busy {line['busy_frac']:.1%}"
+    return (
+        f"  links of stage {line['stage']}: domain {line['domain_port_busy_frac']:.1%}, "
+        f"scale-out {line['scaleout_port_busy_frac']:.1%} of the step"
+    )
 
 
 def replayed_text(found: Mapping[str, Any]) -> str:

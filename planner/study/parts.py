@@ -75,7 +75,8 @@ class TrainWorkload:
     `mtp` adds the model's multi-token-prediction layers to the work and the memory.
     `expert_imbalance` is how unevenly tokens fall on experts, beyond evenly random routing:
     "uniform", a factor on the busiest rank, or { power_law = exponent } of the experts' loads;
-    left out, the catalogue's planning figure.
+    left out, the catalogue's planning figure. `stragglers` is the slowest device's step over the
+    mean one's in a replay, drawn unless given.
     """
 
     model: Annotated[
@@ -96,6 +97,9 @@ class TrainWorkload:
     expert_imbalance: Annotated[
         Literal["uniform"] | Overload | PowerLaw | None,
         Field(description='"uniform", a number of at least 1, or { power_law = 0.3 }'),
+    ] = None
+    stragglers: Annotated[
+        Overload | None, Field(description="a number of at least 1, e.g. stragglers = 1.0")
     ] = None
 
 

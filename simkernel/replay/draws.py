@@ -31,6 +31,8 @@ class Unevenness:
         over what passes were made with: ends and mode of a triangular distribution
     batch_frac : deviation of that load between micro-batches in one layer, from finite draws
     slower_frac : deviation of one device's step time over the mean
+    slowest_frac : how much longer the slowest device of every stage takes, where that is given and
+        not drawn; below 0 where it is drawn
     together : devices that keep step within a stage: those of one pipeline, or of all pipelines
         that exchange with each other between experts
     classes : sets of pipelines that do not wait for each other before gradients are reduced
@@ -41,6 +43,7 @@ class Unevenness:
     load_high: float
     batch_frac: float
     slower_frac: float
+    slowest_frac: float
     together: int
     classes: int
 
@@ -77,9 +80,10 @@ def drawn(uneven: Unevenness, expert_layers: Floats, devices: int, batches: int,
     """
     rng = np.random.default_rng(seed)
     load = np.array([_loads(uneven, int(layers), batches, rng) for layers in expert_layers])
+    if uneven.slowest_frac >= 0.0:
+        return Draw(load, np.full((1, devices), uneven.slowest_frac))
     speeds = rng.normal(0.0, 1.0, (uneven.classes, devices, uneven.together))
-    slower = np.maximum(uneven.slower_frac * speeds.max(axis=2), uneven.slower_frac * -3.0)
-    return Draw(load, slower)
+    return Draw(load, uneven.slower_frac * speeds.max(axis=2))
 
 
 def _loads(uneven: Unevenness, layers: int, batches: int, rng: np.random.Generator) -> Floats:
