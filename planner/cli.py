@@ -17,6 +17,7 @@ import typer
 from planner.commands import app as cli_app
 from planner.commands import catalog as cli_catalog
 from planner.commands import export as cli_export
+from planner.commands import knee as cli_knee
 from planner.commands import recost as cli_recost
 from planner.commands import replay as cli_replay
 from planner.commands import validate as cli_validate
@@ -36,6 +37,7 @@ cli_app.register(app)
 cli_export.register(app)
 cli_recost.register(app)
 cli_replay.register(app)
+cli_knee.register(app)
 
 StudyFile = Annotated[str, typer.Argument(help="a study file (TOML)", metavar="STUDY")]
 RunName = Annotated[str, typer.Argument(help='a run: its id, number, or "last"', metavar="RUN")]

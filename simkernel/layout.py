@@ -34,7 +34,7 @@ from simkernel.ops import (
     summed,
 )
 from simkernel.passes import Pass, computed
-from simkernel.placement import cut_in_runs, place
+from simkernel.placement import by_group_size, cut_in_runs, place
 from simkernel.roofline import stream_work
 from simkernel.share import WIDE_BYTES, Share, share_of
 from simkernel.stages import STAGES, by_device, draft_counts, stage_layers, with_drafts
@@ -112,7 +112,9 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     plans : (n,) layouts; the fields of LAYOUT_FREE are not looked at
     """
     placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
-    wires = network(chips, plans.supernode_devices, plans.oversubscription)
+    if job.links.is_by_group_size:
+        placement = by_group_size(placement, plans.supernode_devices)
+    wires = network(chips, plans.supernode_devices, plans.oversubscription, job.links)
     has_experts = any(kind.mlp == "moe" for kind in model.kinds)
     share = share_of(job, chips, plans, placement, wires, has_experts=has_experts)
     held, copies = plans.stages_held, plans.stage_copies

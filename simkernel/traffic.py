@@ -9,6 +9,7 @@ import numpy as np
 from simkernel.columns import Codes, Column, Floats
 from simkernel.fabrics import any_pair_bytes_per_s, neighbour_bytes_per_s
 from simkernel.hardware import OPERATIONS, Chips, LinkCurve
+from simkernel.link_rules import PHYSICAL, LinkRules
 from simkernel.placement import Group
 
 
@@ -52,6 +53,7 @@ class Network:
     domain_devices: Codes
     scaleup: LinkCurve
     scaleout: LinkCurve
+    links: LinkRules = PHYSICAL
 
     def wires(self, operation: str, group: Group) -> Wires:
         """The wires a group's operation runs on."""
@@ -63,6 +65,8 @@ class Network:
             group.inside,
             self.domain_devices,
         )
+        if operation == "all_to_all" and self.links.exchange_frac:
+            inside = inside * self.links.exchange_frac_of(self.domain_devices)
         i = OPERATIONS.index(operation)
         up, out = self.scaleup, self.scaleout
         return Wires(
@@ -77,7 +81,9 @@ class Network:
         )
 
 
-def network(chips: Chips, domain_devices: Codes, oversubscription: Column) -> Network:
+def network(
+    chips: Chips, domain_devices: Codes, oversubscription: Column, links: LinkRules = PHYSICAL
+) -> Network:
     """The two tiers of a chip (one item or a batch), with the scale-out rate shared down."""
     return Network(
         chips.scaleup_topology_code,
@@ -87,6 +93,7 @@ def network(chips: Chips, domain_devices: Codes, oversubscription: Column) -> Ne
         domain_devices,
         chips.scaleup,
         chips.scaleout,
+        links,
     )
 
 

@@ -225,6 +225,15 @@ def replay(
     return replay_document(study, seeds, is_sized=is_sized, timeline=timeline)
 
 
+def knee(
+    path: str, settings: Sequence[str], by: str, along: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The fastest plan at every value of one axis; the document of `knee --json`."""
+    from planner.documents.knee import knee_document
+
+    return knee_document(_study(path, settings), by, along)
+
+
 def diff(db: Path, first: str, second: str) -> dict[str, Any]:
     """What went in and came out differently; a row of a front is "plan site acquire"."""
     found = asdict(Archive(db).diff(first, second))

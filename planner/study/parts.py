@@ -55,6 +55,9 @@ class Header:
     tables: Annotated[
         str, Field(strict=True, description="a folder of your own tables, from the study's folder")
     ] = ""
+    preset: Annotated[
+        str, Field(strict=True, description="a name of [presets.NAME], to lay over the study")
+    ] = ""
 
 
 @dataclass(frozen=True, config=_CONFIG)

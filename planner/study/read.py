@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
 from planner.metrics import metric_names
 from planner.study.faults import Faults, Place, nearest, parse_toml
+from planner.study.network import Network, with_preset
 from planner.study.levels import BadLevel, levels_of, what_to_do
 from planner.study.lines import Path, line_of, lines_of
 from planner.study.numbers import numbers, pins, scenarios
@@ -36,18 +37,11 @@ from planner.study.traffic import check_serving, traces_named, with_files
 from simkernel.errors import BadFile
 
 SECTIONS = (
-    *(
-        "study",
-        "workload",
-        "axes",
-        "costing",
-        "limits",
-        "objectives",
-        "pin",
-        "scenarios",
-        "search",
-    ),
+    *("study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios"),
+    *("search", "network", "presets"),
 )
+
+HEADER = ("name", "kind", "seed", "tables", "preset")
 
 ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
 """Algorithms of each driver; its own is the first."""
@@ -89,6 +83,8 @@ class Study:
     scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
         choose; every combination is costed apart and has a front of its own
     search : how candidates are found
+    network : what its links are taken to be
+    preset, presets : the one laid over the study, and all as written
     text : the study as written
     folder : where relative paths of the study start
     """
@@ -105,6 +101,9 @@ class Study:
     pin: Mapping[str, float]
     scenarios: Mapping[str, tuple[float, ...]]
     search: Search
+    network: Network
+    preset: str
+    presets: Mapping[str, Any]
     text: str
     folder: File
 
@@ -150,7 +149,7 @@ def study_from_text(text: str, label: str, folder: File, names: Names | None = N
     faults = Faults(lambda path: f"{label}:{line_of(lines, path)}", is_torn=bool(torn))
     for line, problem in torn:
         faults.found.append(f"{label}:{line}: {problem}; wanted TOML; mend the line")
-    return _checked(document, faults, text, folder, names or Names())
+    return _checked(with_preset(document, faults), faults, text, folder, names or Names())
 
 
 def study_from_document(
@@ -181,7 +180,7 @@ def tables_named_in(path: str | File) -> File | None:
 def study_document(study: Study) -> dict[str, Any]:
     """The study fully resolved, as plain data that reads back as the same study."""
     return {
-        "study": {n: getattr(study, n) for n in ("name", "kind", "seed", "tables")},
+        "study": {n: getattr(study, n) for n in HEADER if n != "preset" or study.preset},
         "workload": {name: asdict(work) for name, work in study.workloads.items()},
         "axes": {name: list(levels) for name, levels in study.axes.items()},
         "costing": {**asdict(study.costing), "site": list(study.costing.site)},
@@ -190,6 +189,8 @@ def study_document(study: Study) -> dict[str, Any]:
         "pin": dict(study.pin),
         **_scenarios_document(study),
         **({} if study.search == Search() else {"search": _given(asdict(study.search))}),
+        **({} if study.network == Network() else {"network": asdict(study.network)}),
+        **({"presets": dict(study.presets)} if study.presets else {}),
     }
 
 
@@ -268,6 +269,9 @@ def _checked(
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
+        network=_part(Network, tables["network"], ("network",), faults) or Network(),
+        preset=header.preset if header else "",
+        presets=tables["presets"],
         text=text,
         folder=folder,
     )

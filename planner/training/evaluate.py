@@ -30,6 +30,9 @@ from simkernel.train import Step, training_step
 
 SECONDS_PER_DAY = 86400.0
 SECONDS_PER_HOUR = 3600.0
+UNPHYSICAL = "unphysical_link_rule"
+"""Limit that every plan breaks which was priced with links as no ranks can have them."""
+
 COMPUTE_TERMS = ("gemm", "attention", "embedding_and_head", "recompute")
 WAITING_TERMS = (
     "bubble",
@@ -402,6 +405,8 @@ def _limits(
             engine.unsupported(accelerator)[plans.precision_code], 0.0 * memory, "kernels"
         ),
     }
+    if engine.job.links.is_by_group_size:
+        found[UNPHYSICAL] = Limit(np.ones(len(plans)), 0.0 * memory, "rule")
     for name, bound in engine.study.limits.items():
         if find_metric(name).stage == "physics" and name in metrics:
             need = np.full(len(plans), bound)
