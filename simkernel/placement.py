@@ -159,8 +159,12 @@ def by_group_size(placement: Placement, domain_devices: Codes) -> Placement:
     def sized(group: Group) -> Group:
         return Group(group.size, np.where(group.size <= domain_devices, group.size, 1))
 
-    names = ("data", "dense_sync", "expert_data")
-    return replace(placement, **{name: sized(getattr(placement, name)) for name in names})
+    return replace(
+        placement,
+        data=sized(placement.data),
+        dense_sync=sized(placement.dense_sync),
+        expert_data=sized(placement.expert_data),
+    )
 
 
 def _strides(d: Degrees, order_codes: Codes) -> dict[str, tuple[Codes, Codes]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Column, Floats
 from simkernel.layout import Layout, StageSync, StageWork
 from simkernel.memory import StageMemory, StageParameters
 from simkernel.offload import activation_copies, where_on_host

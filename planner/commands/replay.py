@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _replay(
-    study: Annotated[str, typer.Argument(help="a serving or training study (TOML)", metavar="STUDY")],
+    study: Annotated[
+        str, typer.Argument(help="a serving or training study (TOML)", metavar="STUDY")
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="AXIS=VALUE, or TABLE.KEY=VALUE", metavar="SETTING"),
@@ -26,7 +28,8 @@ def _replay(
         bool, typer.Option("--size", help="find the smallest fleet that keeps every bound")
     ] = False,
     timeline: Annotated[
-        Path | None, typer.Option(help="write the first steps, or the step, as Chrome trace events")
+        Path | None,
+        typer.Option(help="write the first steps, or the step, as Chrome trace events"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
 ) -> None:

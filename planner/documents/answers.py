@@ -225,9 +225,7 @@ def replay(
     return replay_document(study, seeds, is_sized=is_sized, timeline=timeline)
 
 
-def knee(
-    path: str, settings: Sequence[str], by: str, along: Sequence[str] = ()
-) -> dict[str, Any]:
+def knee(path: str, settings: Sequence[str], by: str, along: Sequence[str] = ()) -> dict[str, Any]:
     """The fastest plan at every value of one axis; the document of `knee --json`."""
     from planner.documents.knee import knee_document
 

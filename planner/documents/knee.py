@@ -87,7 +87,8 @@ def _lines(
     order = sorted(
         found.groups, key=lambda g: [level.index(v) for level, v in zip(levels, g, strict=True)]
     )
-    lines, first = [], {}
+    lines: list[dict[str, Any]] = []
+    first: dict[Any, float] = {}
     for group in order:
         line = dict(zip((*along, by), group, strict=True))
         row = found.rows.get(group)
@@ -114,14 +115,15 @@ def _money(engine: Engine, row: Mapping[str, Any]) -> dict[str, Any]:
     """What the run costs, with a scale-up network of that size; none of an unphysical plan."""
     study, catalog = engine.study, engine.catalog
     if engine.job.links.is_by_group_size:
-        return {"marks": [UNPHYSICAL], "usd": None}
+        return {"marks": [UNPHYSICAL], "usd": None, "capex_usd": None}
     costed = kind_of(study).price(study, catalog, row)
     usd = float(np.min(np.asarray(costed.columns["usd"], dtype=float)))
-    if not study.network.any_supernode:
-        return {"marks": [], "usd": usd}
     capex = float(np.asarray(costed.columns["capex_usd"], dtype=float)[0])
+    if not study.network.any_supernode:
+        return {"marks": [], "usd": usd, "capex_usd": capex}
     more = _scaleup_usd(engine, row)
-    return {"marks": ["what_if_domain"], "usd": usd * (1.0 + more / capex), "scaleup_usd": more}
+    whole = {"usd": usd * (1.0 + more / capex), "capex_usd": capex + more, "scaleup_usd": more}
+    return {"marks": ["what_if_domain"], **whole}
 
 
 def _scaleup_usd(engine: Engine, row: Mapping[str, Any]) -> float:
@@ -135,7 +137,8 @@ def _scaleup_usd(engine: Engine, row: Mapping[str, Any]) -> float:
     port_bytes_per_s = switch.facts["port_bytes_per_s_per_direction"].number
     name = str(row["accelerator"][0])
     domain = np.asarray(row["supernode_devices"])
-    layers = scaleup_layers(domain, engine.space.chips[name].devices_per_host, radix)
+    hosts_of = np.array([engine.space.chips[name].devices_per_host])
+    layers = scaleup_layers(domain, hosts_of, radix)
     ports = np.ceil(np.asarray(row["scaleup_gbytes_per_s"], dtype=float) * 1e9 / port_bytes_per_s)
     switch_port_usd = switch.facts["price_usd"].number / radix
     each = scaleup_usd_per_device(layers, ports, switch_port_usd, optic.facts["price_usd"].number)
@@ -144,7 +147,7 @@ def _scaleup_usd(engine: Engine, row: Mapping[str, Any]) -> float:
 
 
 def _mark_knees(lines: list[dict[str, Any]], along: Sequence[str]) -> list[dict[str, Any]]:
-    """The knee of every curve, and of all lines together; marks it in its line."""
+    """The knee of every curve of speed over capital, and marks it in its line."""
     priced = [line for line in lines if line.get("usd") is not None]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for line in priced:
@@ -152,7 +155,8 @@ def _mark_knees(lines: list[dict[str, Any]], along: Sequence[str]) -> list[dict[
         groups.setdefault(tuple(line[name] for name in along), []).append(line)
     knees = []
     for own in groups.values():
-        at = knee(np.array([o["usd"] for o in own]), np.array([o["tokens_per_s"] for o in own]))
+        cost, speed = (np.array([o[name] for o in own]) for name in ("capex_usd", "tokens_per_s"))
+        at = knee(cost, speed)
         if at >= 0:
             own[at]["is_knee"] = True
             knees.append(own[at])

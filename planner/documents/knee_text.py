@@ -10,7 +10,10 @@ def knee_text(document: Mapping[str, Any]) -> str:
     """The document of `planner knee` for a terminal."""
     names = [*document["along"], document["by"]]
     head = "  ".join(f"{name:>{_width(name)}}" for name in names)
-    lines = [f"{head}  {'step s':>9} {'speed':>6} {'GB in':>8} {'GB out':>8} {'M usd':>8}"]
+    lines = [
+        f"{head}  {'step s':>9} {'speed':>6} {'GB in':>8} {'GB out':>8} "
+        f"{'run M$':>8} {'buy M$':>8}"
+    ]
     lines += [_line(names, row) for row in document["rows"]]
     counts = document["candidates"]
     lines.append(
@@ -33,9 +36,13 @@ def _line(names: list[str], row: Mapping[str, Any]) -> str:
     head = "  ".join(f"{row[name]!s:>{_width(name)}}" for name in names)
     if not row["can_run"]:
         return f"{head}  no plan can run"
-    usd = "-" if row["usd"] is None else f"{row['usd'] / 1e6:.2f}"
+    run, buy = (_millions(row[name]) for name in ("usd", "capex_usd"))
     return (
         f"{head}  {row['step_s']:9.4g} {row['speed_over_first']:6.3f} "
         f"{row['inside_bytes_per_step'] / 1e9:8.4g} {row['outside_bytes_per_step'] / 1e9:8.4g} "
-        f"{usd:>8}{'  <- knee' if row.get('is_knee') else ''}"
+        f"{run:>8} {buy:>8}{'  <- knee' if row.get('is_knee') else ''}"
     )
+
+
+def _millions(usd: float | None) -> str:
+    return "-" if usd is None else f"{usd / 1e6:.2f}"

@@ -64,8 +64,10 @@ def link_events(found: TrainingReplay) -> Iterator[Event]:
     """One bar per exchange, send, gather or reduction, in the row of a port that it keeps busy."""
     first, net = found.first, found.first.routes
     played, phases = first.played, first.phases
-    for device, phase, start_s, end_s in played.logged[: played.counts[LOGGED]].tolist():
-        yield from _on_ports(net, int(phases.route[int(phase)]), int(device), start_s, end_s)
+    kept = slice(int(played.counts[LOGGED]))
+    whose, when_s = played.logged[kept].tolist(), played.logged_s[kept].tolist()
+    for (device, phase), (start_s, end_s) in zip(whose, when_s, strict=True):
+        yield from _on_ports(net, int(phases.route[phase]), device, start_s, end_s)
     spans = (
         ("gather", phases.gather_route, played.gathered_s),
         ("reduce", phases.reduce_route, played.reduced_s),
@@ -127,7 +129,9 @@ def _names(found: TrainingReplay) -> Iterator[Event]:
         yield {"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}}
     for device in range(found.first.step.pipeline.devices):
         rows = {(STAGES, device): f"stage {device}"}
-        rows |= {(LINKS, 2 * device + i): f"stage {device} {n}" for i, n in enumerate(PORTS.values())}
+        rows |= {
+            (LINKS, 2 * device + i): f"stage {device} {n}" for i, n in enumerate(PORTS.values())
+        }
         for (process, row), name in rows.items():
             event = {"name": "thread_name", "ph": "M", "pid": process, "tid": row}
             yield {**event, "args": {"name": name}}

@@ -24,7 +24,7 @@ LOGGED_PHASES = 40_000
 """Of a timeline: what a trace viewer still opens at once."""
 
 TO_RUN_AT_ALL = ("kernels",)
-"""Limits without which no step of a plan can run; what does not fit in memory is still replayed."""
+"""Limits without which no step can run; what does not fit in memory is still replayed."""
 
 NAMES = (*KINDS, "pair")
 """Kinds of items, in the program's order."""
@@ -131,7 +131,10 @@ def _stages(step: StepReplay) -> list[dict[str, float]]:
     for device in range(program.devices):
         own = slice(program.first[device], program.first[device + 1])
         sums = np.bincount(program.cost[own], weights=took_s[own], minlength=PAIR + 1)
-        line: dict[str, float] = {"stage": float(device), "slower_frac": float(step.slower[device])}
+        line: dict[str, float] = {
+            "stage": float(device),
+            "slower_frac": float(step.slower_frac[device]),
+        }
         line |= {f"{n}_s": float(s) for n, s in zip(NAMES, sums, strict=True) if s > 0.0}
         reduce_s = float(step.done_s[device] - walked.end_s[own][-1])
         line |= {"busy_s": float(sums.sum()), "data_parallel_s": reduce_s}

@@ -17,7 +17,8 @@ def knee(cost: Floats, speed: Floats) -> int:
     Notes
     -----
     Of the points that nothing cheaper reaches, the one that lies highest above the chord from the
-    cheapest to the fastest, both scaled to 1. With one such point that one; on the chord, none.
+    cheapest to the highest speed at the highest cost, both scaled to 1: what costs more and is no
+    faster counts as the end of the curve. With one such point that one; on the chord, none.
 
     References
     ----------
@@ -30,6 +31,6 @@ def knee(cost: Floats, speed: Floats) -> int:
     if len(front) == 1:
         return int(front[0])
     x, y = cost[front], speed[front]
-    above = (y - y[0]) / (y[-1] - y[0]) - (x - x[0]) / (x[-1] - x[0])
+    above = (y - y[0]) / (y[-1] - y[0]) - (x - x[0]) / (np.max(cost) - x[0])
     top = int(np.argmax(above))
     return int(front[top]) if above[top] > 1e-9 else -1

@@ -65,7 +65,9 @@ def with_preset(document: Mapping[str, Any], faults: Faults | None = None) -> di
     preset = presets.get(name)
     if not isinstance(preset, Mapping):
         if faults is not None:
-            faults.say(("study", "preset"), f"there is no [presets.{name}]", nearest(name, presets))
+            faults.say(
+                ("study", "preset"), f"there is no [presets.{name}]", nearest(name, presets)
+            )
         return dict(document)
     laid = copy.deepcopy(dict(document))
     for section, table in preset.items():

@@ -19,9 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
 from planner.metrics import metric_names
 from planner.study.faults import Faults, Place, nearest, parse_toml
-from planner.study.network import Network, with_preset
 from planner.study.levels import BadLevel, levels_of, what_to_do
 from planner.study.lines import Path, line_of, lines_of
+from planner.study.network import Network, with_preset
 from planner.study.numbers import numbers, pins, scenarios
 from planner.study.parts import (
     DEFAULT_OBJECTIVES,

@@ -70,9 +70,7 @@ def with_settings(study: Study, settings: Sequence[str], names: Names | None = N
     for _, path, value in pairs:
         if path == ("study", "preset"):
             _put(document, path, value)
-            faults = Faults(lambda _, name=value: f"--set study.preset={name}")
-            document = with_preset(document, faults)
-            faults.raise_if_any()
+            document = _laid_over(document, str(value))
     for _, path, value in pairs:
         _put(document, path, value)
     origin = {path: setting for setting, path, _ in pairs}
@@ -93,6 +91,14 @@ def price_in_force(costing: Costing, chip: str) -> str:
     """The table of [costing] that holds the price of a chip; "" where it gives none."""
     given = [name for name in PRICES if chip in getattr(costing, name)]
     return given[-1] if given else ""
+
+
+def _laid_over(document: dict[str, Any], preset: str) -> dict[str, Any]:
+    """The document with the tables of one of its presets over its own."""
+    faults = Faults(lambda _: f"--set study.preset={preset}")
+    laid = with_preset(document, faults)
+    faults.raise_if_any()
+    return laid
 
 
 def _idle_prices(

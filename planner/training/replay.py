@@ -142,12 +142,10 @@ def replayed(plan: Ready, first_seed: int, seeds: int = SEEDS, logged: int = 0) 
     found, steps, first = [], [], None
     for i in range(seeds):
         draw = _draw(plan, first_seed + i)
-        loaded = walked_step(plan.pipeline, Draw(draw.load, 0.0 * draw.slower[:1]))
+        loaded = walked_step(plan.pipeline, Draw(draw.load_frac, 0.0 * draw.slower_frac[:1]))
         slowed = walked_step(plan.pipeline, draw)
         kept = logged if first is None else 0
-        shared = contended_step(
-            plan.pipeline, plan.stack, plan.uplinks, slowed, draw, kept
-        )
+        shared = contended_step(plan.pipeline, plan.stack, plan.uplinks, slowed, draw, kept)
         first = first or shared
         found.append(_gap(plan, (alone, synced, loaded, slowed, shared.step)))
         steps.append(shared.step.step_s * (1.0 + plan.slower_frac))
@@ -193,7 +191,8 @@ def _unevenness(
     ends, batch_frac = (1.0, 1.0, 1.0), _batch_frac(engine, plans)
     if work.expert_imbalance is None:
         fact, taken = engine.catalog.expert_load(engine.model.name), engine.job.expert_imbalance
-        ends = tuple(end / taken for end in (fact.low, fact.number, fact.high))
+        low, high = (fact.number if end is None else end for end in (fact.low, fact.high))
+        ends = (low / taken, fact.number / taken, high / taken)
     elif work.expert_imbalance in (1.0, "uniform"):
         marks["even_experts"] = "no expert is liked better than another, as the study has it"
     slower, slowest = float(np.reshape(stack.straggler_frac, -1)[0]), -1.0

@@ -70,7 +70,7 @@ class Played(NamedTuple):
     since_s : (devices,) when the phase that runs began
     done_s : (devices,) when a device has reduced its gradients
     gathered_s, reduced_s : (devices, 2) start and end of the step's gather and reduction
-    logged : (most, 4) device, phase, start and end of the first phases
+    logged, logged_s : (most, 2) device and phase, start and end of the first phases
     counts : (COUNTS,)
     order_owner, order_route, order_s, order_wait_s : (3 x devices,) flows to be started now
     """
@@ -82,7 +82,8 @@ class Played(NamedTuple):
     done_s: Floats
     gathered_s: Floats
     reduced_s: Floats
-    logged: Floats
+    logged: Codes
+    logged_s: Floats
     counts: Codes
     order_owner: Codes
     order_route: Codes
@@ -111,7 +112,8 @@ def opened_play(devices: int, logged: int = 0) -> Played:
         done_s=np.zeros(devices),
         gathered_s=np.zeros((devices, 2)),
         reduced_s=np.zeros((devices, 2)),
-        logged=np.zeros((logged, 4)),
+        logged=np.zeros((logged, 2), np.int64),
+        logged_s=np.zeros((logged, 2)),
         counts=np.zeros(COUNTS, np.int64),
         order_owner=np.zeros(3 * devices, np.int64),
         order_route=np.zeros(3 * devices, np.int64),
@@ -238,8 +240,8 @@ def note(played: Played, device: int, phase: int, now_s: float) -> None:
     if at < len(played.logged):
         played.logged[at, 0] = device
         played.logged[at, 1] = phase
-        played.logged[at, 2] = played.since_s[device]
-        played.logged[at, 3] = now_s
+        played.logged_s[at, 0] = played.since_s[device]
+        played.logged_s[at, 1] = now_s
         played.counts[LOGGED] = at + 1
 
 

@@ -27,10 +27,10 @@ class Unevenness:
 
     Parameters
     ----------
-    load_low, load_typical, load_high : of the busiest expert rank over evenly random routing's,
-        over what passes were made with: ends and mode of a triangular distribution
+    load_low_frac, load_typical_frac, load_high_frac : load of the busiest expert rank over what
+        passes were made with: ends and mode of a triangular distribution
     batch_frac : deviation of that load between micro-batches in one layer, from finite draws
-    slower_frac : deviation of one device's step time over the mean
+    spread_frac : deviation of one device's step time over the mean
     slowest_frac : how much longer the slowest device of every stage takes, where that is given and
         not drawn; below 0 where it is drawn
     together : devices that keep step within a stage: those of one pipeline, or of all pipelines
@@ -38,11 +38,11 @@ class Unevenness:
     classes : sets of pipelines that do not wait for each other before gradients are reduced
     """
 
-    load_low: float
-    load_typical: float
-    load_high: float
+    load_low_frac: float
+    load_typical_frac: float
+    load_high_frac: float
     batch_frac: float
-    slower_frac: float
+    spread_frac: float
     slowest_frac: float
     together: int
     classes: int
@@ -54,15 +54,18 @@ class Draw:
 
     Parameters
     ----------
-    load : (stages, batches) of the busiest expert rank over what passes were made with, less one
-    slower : (classes, devices) how much longer the slowest device of a stage takes, over one
+    load_frac : (stages, batches) load of the busiest expert rank over what passes were made with,
+        less one
+    slower_frac : (classes, devices) how much longer the slowest device of a stage takes, over one
     """
 
-    load: Floats
-    slower: Floats
+    load_frac: Floats
+    slower_frac: Floats
 
 
-def drawn(uneven: Unevenness, expert_layers: Floats, devices: int, batches: int, seed: int) -> Draw:
+def drawn(
+    uneven: Unevenness, expert_layers: Floats, devices: int, batches: int, seed: int
+) -> Draw:
     """Loads of every stage and micro-batch, and speeds of every class and stage.
 
     Parameters
@@ -83,14 +86,14 @@ def drawn(uneven: Unevenness, expert_layers: Floats, devices: int, batches: int,
     if uneven.slowest_frac >= 0.0:
         return Draw(load, np.full((1, devices), uneven.slowest_frac))
     speeds = rng.normal(0.0, 1.0, (uneven.classes, devices, uneven.together))
-    return Draw(load, uneven.slower_frac * speeds.max(axis=2))
+    return Draw(load, uneven.spread_frac * speeds.max(axis=2))
 
 
 def _loads(uneven: Unevenness, layers: int, batches: int, rng: np.random.Generator) -> Floats:
     """Mean load over the layers of a stage, in every micro-batch, less one; (batches,)."""
     if layers == 0:
         return np.zeros(batches)
-    low, typical, high = uneven.load_low, uneven.load_typical, uneven.load_high
+    low, typical, high = uneven.load_low_frac, uneven.load_typical_frac, uneven.load_high_frac
     liked = rng.triangular(low, typical, high, layers) if high > low else np.full(layers, typical)
     luck = rng.normal(0.0, uneven.batch_frac / np.sqrt(layers), batches)
     return np.asarray(liked.mean() * (1.0 + luck) - 1.0)

@@ -39,11 +39,11 @@ class Uplinks:
     Parameters
     ----------
     of_device : (devices,) the uplink of a device's domain, numbered from 0
-    width : (uplinks,) devices' ports that it carries at once, in ports
+    ports_frac : (uplinks,) what it carries at once, over what one port does
     """
 
     of_device: Codes
-    width: Floats
+    ports_frac: Floats
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def phases_of(pipeline: Pipeline, stack: Stack, uplinks: Uplinks) -> tuple[Phase
         first.append(len(scribe.seconds))
     beside = _beside(pipeline, stack, scribe)
     nominal = np.add.reduceat(np.array(scribe.seconds), first[:-1])
-    links = np.concatenate([np.ones(OWN_LINKS * program.devices), uplinks.width])
+    links = np.concatenate([np.ones(OWN_LINKS * program.devices), uplinks.ports_frac])
     phases = Phases(
         combination=combination.reshape(-1).astype(np.int64),
         first=np.array(first, dtype=np.int64),
@@ -185,7 +185,7 @@ def _shares(busy_s: tuple[float, float], seconds: float) -> tuple[float, float]:
 
 
 def _pieces(pipeline: Pipeline, items: int) -> int:
-    """Turns of work and exchange in an item: one per layer with experts, fewer in a long replay."""
+    """Turns of work and exchange in an item: one per layer of experts, fewer in a long replay."""
     return max(min(int(pipeline.expert_layers.max(initial=1.0)), MOST_PHASES // (2 * items)), 1)
 
 
@@ -206,7 +206,9 @@ def _beside(pipeline: Pipeline, stack: Stack, scribe: _Scribe) -> dict[str, Code
         tail_s = _number(one.gather.floor_s + one.reduce.floor_s) / pipeline.device_layers[i]
         tail_s = max(tail_s - pipeline.gather_s[device], 0.0)
         found["tail_s"].append(tail_s if stack.overlaps_data else alone_s)
-    codes = {name: np.array(found[name], dtype=np.int64) for name in ("gather_route", "reduce_route")}
+    codes = {
+        name: np.array(found[name], dtype=np.int64) for name in ("gather_route", "reduce_route")
+    }
     floats = {name: np.array(found[name]) for name in ("gather_s", "reduce_s", "tail_s")}
     until, since = _beside_items(pipeline)
     return {**codes, **floats, "gather_until": until, "reduce_from": since}

@@ -39,7 +39,7 @@ class StepReplay:
     walked : start, end and cause of every item
     passes_s : when the last pass ends
     done_s : (devices,) when a device has reduced its gradients
-    slower : (devices,) how much longer it took than the mean device, over one
+    slower_frac : (devices,) how much longer it took than the mean device, over one
     step_s : with the update of the weights
     events : passes, or phases of them, that were replayed
     """
@@ -48,7 +48,7 @@ class StepReplay:
     walked: Walked
     passes_s: float
     done_s: Floats
-    slower: Floats
+    slower_frac: Floats
     step_s: float
     events: int
 
@@ -82,13 +82,18 @@ def walked_step(pipeline: Pipeline, draw: Draw | None = None, *, syncs: bool = T
     draw : loads and speeds; none for even ones
     syncs : gathers and reductions of the step take place
     """
-    load = None if draw is None else draw.load
+    load = None if draw is None else draw.load_frac
     found = [_walked(pipeline, load, slower, syncs) for slower in _classes(pipeline, draw)]
     return max(found, key=lambda one: one.step_s)
 
 
 def contended_step(
-    pipeline: Pipeline, stack: Stack, uplinks: Uplinks, step: StepReplay, draw: Draw, logged: int = 0
+    pipeline: Pipeline,
+    stack: Stack,
+    uplinks: Uplinks,
+    step: StepReplay,
+    draw: Draw,
+    logged: int = 0,
 ) -> Contended:
     """The class of pipelines that ended last when walked, on shared links.
 
@@ -101,14 +106,14 @@ def contended_step(
     phases, net = phases_of(pipeline, stack, uplinks)
     walked, played = opened_walk(program), opened_play(program.devices, logged)
     from_s = np.zeros(program.devices) if stack.overlaps_data else pipeline.gather_s
-    paces = pipeline.paces(draw.load, step.slower)._replace(from_s=from_s)
+    paces = pipeline.paces(draw.load_frac, step.slower_frac)._replace(from_s=from_s)
     machine_code(contend_lent)(Stage(program, paces, phases, net, walked, played))
     step_s = float(played.done_s.max()) + pipeline.optimiser_s
     carried = np.asarray(net.links.carried_bytes) / step_s
     own = carried[: OWN_LINKS * program.devices].reshape(program.devices, OWN_LINKS)
-    up = carried[OWN_LINKS * program.devices :] / np.maximum(uplinks.width, 1e-30)
+    up = carried[OWN_LINKS * program.devices :] / np.maximum(uplinks.ports_frac, 1e-30)
     return Contended(
-        step=_step(pipeline, walked, played.done_s, step.slower, int(played.counts[0])),
+        step=_step(pipeline, walked, played.done_s, step.slower_frac, int(played.counts[0])),
         phases=phases,
         played=played,
         routes=Routes(net.route_start, net.route_links, net.route_weights, net.route_latency_s),
@@ -137,8 +142,8 @@ def _classes(pipeline: Pipeline, draw: Draw | None) -> Floats:
     """Speeds of the classes worth a replay; (classes, devices)."""
     if draw is None:
         return np.zeros((1, pipeline.devices))
-    promise = draw.slower.max(axis=1)
-    return draw.slower[np.argsort(-promise, kind="stable")[:CLASSES_MOST]]
+    promise = draw.slower_frac.max(axis=1)
+    return draw.slower_frac[np.argsort(-promise, kind="stable")[:CLASSES_MOST]]
 
 
 def _walked(pipeline: Pipeline, load: Floats | None, slower: Floats, syncs: bool) -> StepReplay:
@@ -156,15 +161,15 @@ def _step(
 ) -> StepReplay:
     if walked.counts[0] < len(walked.end_s):
         raise ReplayStuck(
-            f"{len(walked.end_s) - walked.counts[0]} of {len(walked.end_s)} passes of a step never "
-            "started: the order of a schedule waits for itself; please report it with the study"
+            f"{len(walked.end_s) - walked.counts[0]} of {len(walked.end_s)} passes of a step "
+            "never started: its schedule waits for itself; please report it with the study"
         )
     return StepReplay(
         pipeline=pipeline,
         walked=walked,
         passes_s=float(walked.end_s.max()),
         done_s=done_s,
-        slower=slower,
+        slower_frac=slower,
         step_s=float(done_s.max()) + pipeline.optimiser_s,
         events=events,
     )

@@ -91,8 +91,8 @@ class Pipeline:
         return Paces(
             seconds=self.seconds,
             swing_s=self.swing_s,
-            load=np.zeros((1, 1)) if load is None else load,
-            slower=np.zeros(self.devices) if slower is None else slower,
+            load_frac=np.zeros((1, 1)) if load is None else load,
+            slower_frac=np.zeros(self.devices) if slower is None else slower,
             from_s=self.gather_s,
         )
 
@@ -173,5 +173,3 @@ def _expert_layers(model: Model, plans: TrainingPlans) -> Floats:
     """Layers with experts on the first, an inner and the last stage; (3,)."""
     counts = stage_layers(model, plans.model_stages, plans.virtual_stages)[0]
     return counts @ np.array([kind.mlp == "moe" for kind in model.kinds], dtype=float)
-
-

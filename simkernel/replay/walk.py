@@ -23,16 +23,16 @@ class Paces(NamedTuple):
     ----------
     seconds : (stages, 5) of one chunk by model stage and kind
     swing_s : (stages, 5) of it, what grows with the load of the busiest expert rank
-    load : (stages, batches) load of that rank over what `seconds` holds, less one; may have one
-        row or one column for all
-    slower : (devices,) how much longer everything takes on a device, over one
+    load_frac : (stages, batches) load of that rank over what `seconds` holds, less one; may have
+        one row or one column for all
+    slower_frac : (devices,) how much longer everything takes on a device, over one
     from_s : (devices,) before which a device cannot start
     """
 
     seconds: Floats
     swing_s: Floats
-    load: Floats
-    slower: Floats
+    load_frac: Floats
+    slower_frac: Floats
     from_s: Floats
 
 
@@ -111,11 +111,11 @@ def run_on(program: Program, paces: Paces, walked: Walked, device: int, waiting:
 def item_s(program: Program, paces: Paces, item: int, device: int) -> float:
     """How long an item takes on a device."""
     stage, cost = program.stage[item], program.cost[item]
-    row = stage if paces.load.shape[0] > 1 else 0
+    row = stage if paces.load_frac.shape[0] > 1 else 0
     batch = program.tokens[item, 0] % program.micro_batches
-    more = paces.load[row, batch if paces.load.shape[1] > 1 else 0]
+    more = paces.load_frac[row, batch if paces.load_frac.shape[1] > 1 else 0]
     took_s = paces.seconds[stage, cost] + paces.swing_s[stage, cost] * more
-    return took_s * (1.0 + paces.slower[device])
+    return took_s * (1.0 + paces.slower_frac[device])
 
 
 def place_of(program: Program, token: int) -> int:
@@ -134,7 +134,7 @@ def missing(program: Program, item: int, side: int) -> tuple[int, int]:
     if kind == FORWARD:
         if place_of(program, token) > 0:
             return 0, token - program.micro_batches
-    elif kind == BACKWARD or kind == INPUT:
+    elif kind in (BACKWARD, INPUT):
         if place_of(program, token) < program.places - 1:
             return 1, token + program.micro_batches
         return 0, token
@@ -163,7 +163,7 @@ def tell(program: Program, walked: Walked, item: int, waiting: int) -> int:
     """An item is done: who waited for it can go on; how many devices can."""
     for side in range(2):
         kind, token = program.kinds[item, side], program.tokens[item, side]
-        if kind == FORWARD or kind == BACKWARD or kind == INPUT:
+        if kind in (FORWARD, BACKWARD, INPUT):
             half = 0 if kind == FORWARD else 1
             walked.makers[half, token] = item
             device = walked.waiting[half, token]
@@ -172,4 +172,3 @@ def tell(program: Program, walked: Walked, item: int, waiting: int) -> int:
                 walked.stack[waiting] = device
                 waiting += 1
     return waiting
-

@@ -73,7 +73,7 @@ THEORY = {
     "combined_1f1b": lambda p, v, m: p * (F + B) + (m * v - p * (v - 1) - 1) * PAIR / v,
     # Qi et al. 2024 (arXiv 2401.10241), table 1: bubble (p - 1)(T_F + T_B - T_W)
     "zero_bubble": lambda p, v, m: m * (F + B) + (p - 1) * (F + B / 2 - B / 2),
-    # github.com/deepseek-ai/DualPipe, README: bubble (p/2 - 1)(F&B + B - 3W), F&B one after another
+    # github.com/deepseek-ai/DualPipe, README: bubble (p/2 - 1)(F&B + B - 3W), F&B as F + B
     "dual_pipe": lambda p, v, m: m * (F + B) + (p / 2 - 1) * (F + B + B - 3 * B / 2),
     # the same over twice the stages of half the size, fed as many micro-batches from either end
     "dual_pipe_v": lambda p, v, m: 2 * m * (F + B) + (p - 1) * (F + B + B - 3 * B / 2),
