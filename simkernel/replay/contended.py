@@ -174,7 +174,7 @@ def begin(stage: Stage, device: int, now_s: float) -> None:
         route, seconds = phases.reduce_route[device], phases.reduce_s[device]
         order(played, device * OWNERS + REDUCE, route, seconds, 0.0)
     is_first = item == program.first[device]
-    wait_s = stage.paces.from_s[device] if is_first else 0.0
+    wait_s = max(stage.paces.from_s[device] - now_s, 0.0) if is_first else 0.0
     start_phase(stage, device, phases.first[phases.combination[item]], now_s, wait_s)
 
 

@@ -70,7 +70,7 @@ def phases_of(pipeline: Pipeline, stack: Stack, uplinks: Uplinks) -> tuple[Phase
     device = np.repeat(np.arange(program.devices), np.diff(program.first))
     keys = (device * pipeline.stages + program.stage) * 5 + program.cost
     found, combination = np.unique(keys, return_inverse=True)
-    pieces = _pieces(pipeline, len(program))
+    pieces = _pieces(pipeline, len(program.stage))
     first = [0]
     for key in found.tolist():
         scribe.write(key // 5 // pipeline.stages, key // 5 % pipeline.stages, key % 5, pieces)
@@ -137,7 +137,7 @@ def demand(pipeline: Pipeline, stage: int, kind: int) -> Demand:
     """
     seconds = float(pipeline.seconds[stage, kind])
     i = int(pipeline.stage_kind[stage])
-    chunks = len(pipeline.program.stage) and pipeline.program.places // pipeline.stages
+    chunks = pipeline.program.places // pipeline.stages
     work, send = pipeline.layout.work[i], pipeline.layout.send
     moved = work.exchange.times(1.0 / chunks)
     mirror = pipeline.layout.work[-1 - i] if pipeline.is_folded else work

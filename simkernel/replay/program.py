@@ -58,9 +58,6 @@ class Program(NamedTuple):
         """Devices along the pipeline."""
         return len(self.first) - 1
 
-    def __len__(self) -> int:
-        return len(self.stage)
-
 
 @lru_cache(maxsize=KEPT_PROGRAMS)
 def program_of(schedule: str, devices: int, chunks: int, micro_batches: int) -> Program:
