@@ -20,6 +20,7 @@ from planner.commands import export as cli_export
 from planner.commands import knee as cli_knee
 from planner.commands import recost as cli_recost
 from planner.commands import replay as cli_replay
+from planner.commands import report as cli_report
 from planner.commands import validate as cli_validate
 from planner.commands.ends import shown, told_faults
 from simkernel.errors import MissingFact
@@ -38,6 +39,7 @@ cli_export.register(app)
 cli_recost.register(app)
 cli_replay.register(app)
 cli_knee.register(app)
+cli_report.register(app)
 
 StudyFile = Annotated[str, typer.Argument(help="a study file (TOML)", metavar="STUDY")]
 RunName = Annotated[str, typer.Argument(help='a run: its id, number, or "last"', metavar="RUN")]
