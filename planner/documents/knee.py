@@ -10,7 +10,7 @@ import numpy as np
 
 from costdata.scaleup_build import scaleup_layers, scaleup_usd_per_device
 from planner.axes import SHORT_NAMES
-from planner.explain.knee import knee
+from planner.explain.knee import curve_knee
 from planner.runs.kinds import kind_of
 from planner.search.traverse import Traversed, fastest_by
 from planner.study.read import Study
@@ -156,7 +156,7 @@ def _mark_knees(lines: list[dict[str, Any]], along: Sequence[str]) -> list[dict[
     knees = []
     for own in groups.values():
         cost, speed = (np.array([o[name] for o in own]) for name in ("capex_usd", "tokens_per_s"))
-        at = knee(cost, speed)
+        at = curve_knee(cost, speed)
         if at >= 0:
             own[at]["is_knee"] = True
             knees.append(own[at])

@@ -7,7 +7,7 @@ import numpy as np
 from simkernel.columns import Floats
 
 
-def knee(cost: Floats, speed: Floats) -> int:
+def curve_knee(cost: Floats, speed: Floats) -> int:
     """The point at which a curve of speed over cost bends most; -1 where it has no bend.
 
     Parameters
