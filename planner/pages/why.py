@@ -14,6 +14,7 @@ from planner.documents.text import DECISIONS, SHORT, STALE
 from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
+from planner.pages.step import draw_step
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (
@@ -45,6 +46,7 @@ def draw() -> None:
     _head(found, document)
     _binds(document)
     _waterfalls(document)
+    draw_step(found, document["plan"])
     _changes(document)
     _napkin(document)
     _unverified(document)
