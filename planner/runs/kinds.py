@@ -77,6 +77,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             notes=serve.serving_notes,
             keeps_options=False,
             is_limited=lambda study: True,
+            is_searchable=True,
             refine=refined,
         ),
         "hardware": Kind(
