@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.axes import AXES, COUNTS
-from planner.documents.replay_text import replayed_text, replays_lines
+from planner.documents.replay_text import replayed_text, replays_lines, tiers_lines
 
 WIDTH = 110
 FIRST_DECISIONS = (
@@ -79,8 +79,7 @@ def run_text(document: Mapping[str, Any]) -> str:
     else:
         lines += _said_of_no_front(document["state"])
         lines += _nearest_lines(document.get("nearest", {}))
-    if document.get("replayed"):
-        lines += replays_lines(document["replayed"])
+    lines += _tier_lines(document, objectives)
     if document.get("options"):
         lines.append(_options_table(document["options"]))
     masked, rejected = document["candidates"]["masked"], document["rejected"]
@@ -253,6 +252,17 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
     text = _table("front", [SHORT.get(name, name) for name in names], rows)
     more = len(front) - MOST_ROWS
     return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
+
+
+def _tier_lines(document: Mapping[str, Any], objectives: Sequence[str]) -> list[str]:
+    """What the replays say: a front of their own, never one with the closed form's."""
+    tiers, lines = document.get("tiers"), []
+    if tiers and tiers["front"]:
+        names = ["plan", *objectives, "site", "accelerator", "devices"]
+        rows = ([_figure(row.get(name)) for name in names] for row in tiers["front"][:MOST_ROWS])
+        lines.append(_table("front of the replayed plans alone", names, rows))
+    lines += tiers_lines(tiers) if tiers else []
+    return lines + replays_lines(document.get("replayed", ()))
 
 
 def _is_chosen(name: str, front: Sequence[Mapping[str, Any]]) -> bool:
