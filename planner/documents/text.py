@@ -298,7 +298,32 @@ def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
         chips = f"{plan['devices']:,.0f} {plan['accelerator']}"
         place = f" where {plan['scenario']}" if plan.get("scenario") else ""
         lines.append(f"  nearest: {plan['plan']}{place} on {chips} {_short_of(plan)}")
+    lines += [_relaxed_line(line) for line in nearest.get("relaxations", ())]
+    if "together" in nearest:
+        lines.append(_together_line(nearest["together"]))
     return lines
+
+
+def _relaxed_line(line: Mapping[str, Any]) -> str:
+    """How far one limit has to give, and the plan that is feasible then."""
+    if line["needed"] is None:
+        return f"  {line['limit']} alone is not enough: {line['why']}"
+    share = "" if line["change_frac"] is None else f" ({line['change_frac']:+.1%})"
+    least = "" if line["is_smallest"] else "; perhaps less is enough, not all was looked through"
+    return (
+        f"  relax {line['limit']} from {_figure(line['given'])} to {line['needed']:.4g} "
+        f"{line['unit']}{share}: then {line['plan']} on {line['devices']:,} "
+        f"{line['accelerator']} at {line['site']} is feasible{least}"
+    )
+
+
+def _together_line(line: Mapping[str, Any]) -> str:
+    if line["change_frac"] is None:
+        return f"  all limits together: {line['why']}"
+    return (
+        f"  relax all limits by {line['change_frac']:.1%}: then {line['plan']} at {line['site']} "
+        "is feasible"
+    )
 
 
 def _short_of(plan: Mapping[str, Any]) -> str:

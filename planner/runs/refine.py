@@ -72,6 +72,8 @@ def refined(
     layouts, codes = layouts_of(space), codes_of(space, keys)
     cheap = explored.known_scores if is_whole else explored.scores
     near = codes[guard_band(layouts, codes, cheap(codes))]
+    if not len(near):
+        return Refinement()
     if study.search.driver == "sample":
         first = near[promoted(layouts, near, cheap(near))]
         driver = make_driver("sample", explored.engine, first)

@@ -32,6 +32,7 @@ from planner.runs.facts_used import facts_hash, facts_used
 from planner.runs.kinds import cost, kind_of, sweep
 from planner.runs.physics import PHYSICS, replays_of
 from planner.runs.refine import Refinement, refined
+from planner.runs.relaxed import relaxations
 from planner.runs.resume import (
     TakenUp,
     batch_of,
@@ -235,6 +236,9 @@ def _run(work: _Work, workers: int, progress: Progress | None, stop: list[str]) 
     front = front_columns(engine.study, costed) if costed else {}
     notes = {**work.notes, "sweep_s": f"{sweep_s:.3f}"}
     summary = _summary(engine, total, costed, front, started, notes)
+    if summary.evaluated and not (front or stop or summary.nearest.get("lacks_facts")):
+        found = relaxations(engine.study, costed, workers)
+        summary = replace(summary, nearest={**summary.nearest, **found})
     summary = replace(summary, tiers=refinement.said)
     done = Finished(work.run, "stopped" if stop else "finished", summary, front)
     rows = refinement.rows
