@@ -22,7 +22,7 @@ from planner.commands import recost as cli_recost
 from planner.commands import replay as cli_replay
 from planner.commands import report as cli_report
 from planner.commands import validate as cli_validate
-from planner.commands.ends import shown, told_faults
+from planner.commands.ends import NOTHING_FEASIBLE, code_of_run, shown, told_faults
 from simkernel.errors import MissingFact
 
 app = typer.Typer(
@@ -66,8 +66,6 @@ Settings = Annotated[
     ),
 ]
 DATABASE = Path("planner.duckdb")
-
-NOTHING_FEASIBLE = 1
 
 
 def exits_by_contract(command: Callable[..., int | None]) -> Callable[..., None]:
@@ -127,7 +125,7 @@ def run(
         study, db, given, budget, workers, replays, is_resumed=resume, is_quiet=as_json
     )
     shown(document, as_json, tables_text.run_text)
-    return 0 if document["front"] else NOTHING_FEASIBLE
+    return code_of_run(document)
 
 
 @app.command()

@@ -23,6 +23,7 @@ from planner.costing.terms import terms_of
 from planner.explain.plan import explain_plan, nearest_change, plain
 from planner.hardware.explain import hardware_evaluated
 from planner.runs.kinds import KINDS, kind_of, prepare
+from planner.runs.physics import PHYSICS
 from planner.search.choice import Budget
 from planner.serving.replay import SEEDS, replayed
 from planner.space.single import Single, single
@@ -47,14 +48,13 @@ def run(
 ) -> dict[str, Any]:
     """Search a study into the database; the document of `run --json`."""
     from planner.commands.progress import shown_progress
-    from planner.runs.run import REPLAYS, run_study
+    from planner.runs.run import run_study
 
     spend = _budget(budget)
     engine = prepare(_study(path, settings))
     with shown_progress(is_quiet) as progress:
-        most = REPLAYS if replays is None else replays
         done = run_study(
-            engine, Archive(db), workers, progress, spend, most, is_resumed=is_resumed
+            engine, Archive(db), workers, progress, spend, replays, is_resumed=is_resumed
         )
     return show(db, done.run)
 
@@ -103,6 +103,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         "front": front,
         **({} if options is None else {"options": options}),
         **({} if replayed is None else {"replayed": replayed}),
+        **({"tiers": dict(summary.tiers)} if summary and summary.tiers else {}),
         "rejected": dict(summary.rejected) if summary else {},
         "nearest": dict(summary.nearest) if summary else {},
         "notes": dict(summary.notes) if summary else {},
@@ -295,8 +296,8 @@ def _keeps_options(record: RunRecord) -> bool:
 
 
 def _is_replayed(record: RunRecord) -> bool:
-    kind = KINDS.get(record.start.kind)
-    return kind is not None and kind.refine is not None
+    kind = PHYSICS.get(record.start.kind)
+    return kind is not None and kind.replay is not None
 
 
 def _lines(table: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.axes import AXES, COUNTS
-from planner.documents.replay_text import replayed_text, replays_lines
+from planner.documents.replay_text import replayed_text, replays_lines, tiers_lines
 
 WIDTH = 110
 FIRST_DECISIONS = (
@@ -79,8 +79,7 @@ def run_text(document: Mapping[str, Any]) -> str:
     else:
         lines += _said_of_no_front(document["state"])
         lines += _nearest_lines(document.get("nearest", {}))
-    if document.get("replayed"):
-        lines += replays_lines(document["replayed"])
+    lines += _tier_lines(document, objectives)
     if document.get("options"):
         lines.append(_options_table(document["options"]))
     masked, rejected = document["candidates"]["masked"], document["rejected"]
@@ -255,6 +254,17 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
     return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
 
 
+def _tier_lines(document: Mapping[str, Any], objectives: Sequence[str]) -> list[str]:
+    """What the replays say: a front of their own, never one with the closed form's."""
+    tiers, lines = document.get("tiers"), []
+    if tiers and tiers["front"]:
+        names = ["plan", *objectives, "site", "accelerator", "devices"]
+        rows = ([_figure(row.get(name)) for name in names] for row in tiers["front"][:MOST_ROWS])
+        lines.append(_table("front of the replayed plans alone", names, rows))
+    lines += tiers_lines(tiers) if tiers else []
+    return lines + replays_lines(document.get("replayed", ()))
+
+
 def _is_chosen(name: str, front: Sequence[Mapping[str, Any]]) -> bool:
     """A decision differs: between plans, or, where it may just follow the chip, on one chip."""
     is_own = name in FIRST_DECISIONS
@@ -288,7 +298,32 @@ def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
         chips = f"{plan['devices']:,.0f} {plan['accelerator']}"
         place = f" where {plan['scenario']}" if plan.get("scenario") else ""
         lines.append(f"  nearest: {plan['plan']}{place} on {chips} {_short_of(plan)}")
+    lines += [_relaxed_line(line) for line in nearest.get("relaxations", ())]
+    if "together" in nearest:
+        lines.append(_together_line(nearest["together"]))
     return lines
+
+
+def _relaxed_line(line: Mapping[str, Any]) -> str:
+    """How far one limit has to give, and the plan that is feasible then."""
+    if line["needed"] is None:
+        return f"  {line['limit']} alone is not enough: {line['why']}"
+    share = "" if line["change_frac"] is None else f" ({line['change_frac']:+.1%})"
+    least = "" if line["is_smallest"] else "; perhaps less is enough, not all was looked through"
+    return (
+        f"  relax {line['limit']} from {_figure(line['given'])} to {line['needed']:.4g} "
+        f"{line['unit']}{share}: then {line['plan']} on {line['devices']:,} "
+        f"{line['accelerator']} at {line['site']} is feasible{least}"
+    )
+
+
+def _together_line(line: Mapping[str, Any]) -> str:
+    if line["change_frac"] is None:
+        return f"  all limits together: {line['why']}"
+    return (
+        f"  relax all limits by {line['change_frac']:.1%}: then {line['plan']} at {line['site']} "
+        "is feasible"
+    )
 
 
 def _short_of(plan: Mapping[str, Any]) -> str:

@@ -328,7 +328,8 @@ class Search:
     """The table [search]: how candidates are found; a study need not say.
 
     `driver` "auto" goes by the size of the space and what an evaluation costs; `algorithm` None is
-    the driver's own. `journal` is a file that optuna-dashboard can open, for "sample".
+    the driver's own. `journal` is a file that optuna-dashboard can open, for "sample". `replay` is
+    how many plans are replayed at most, None for as many as the kind of study is worth.
     """
 
     driver: Annotated[SearchDriver, Field(description='"auto", "sweep", "evolve" or "sample"')] = (
@@ -344,6 +345,10 @@ class Search:
     journal: Annotated[
         str, Field(strict=True, description="a file for Optuna's journal, from the study's folder")
     ] = ""
+    replay: Annotated[
+        int | None,
+        Field(strict=True, ge=0, le=100_000, description="plans to replay at most, e.g. 50"),
+    ] = None
 
 
 DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(

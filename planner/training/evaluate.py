@@ -100,6 +100,20 @@ class Evaluated:
         return ok
 
 
+@dataclass(frozen=True)
+class Replay:
+    """One plan as its replay finds it.
+
+    Parameters
+    ----------
+    found : one row, with what was replayed in the place of the closed form's; limits too
+    told : further figures for a reader, by name
+    """
+
+    found: Evaluated
+    told: Mapping[str, float | str]
+
+
 def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Evaluated:
     """Physics of some candidates on one accelerator.
 
