@@ -17,6 +17,7 @@ from planner.space.rules import bill_rules, train_rules
 from planner.study.read import Study
 from planner.training import engine as train
 from planner.training import evaluate as train_evaluate
+from planner.training import replay as train_replay
 from planner.training.evaluate import Evaluated, Replay
 
 REPLAYS = 3  # our choice: some ten seconds each at a million requests
@@ -45,7 +46,9 @@ class Physics:
 
 PHYSICS: Mapping[str, Physics] = MappingProxyType(
     {
-        "train": Physics(train.prepare, train_evaluate.evaluate, train_napkin),
+        "train": Physics(
+            train.prepare, train_evaluate.evaluate, train_napkin, train_replay.replayed_plan
+        ),
         "serve": Physics(
             serve.prepare, serve_evaluate.evaluate, serve_napkin, replayed_plan, REPLAYS
         ),

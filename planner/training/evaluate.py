@@ -137,6 +137,23 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     return found
 
 
+def evaluate_at(
+    engine: Engine, columns: Mapping[str, Any], accelerator: str, step_s: Floats
+) -> Evaluated:
+    """The same where a step is known to take another time, as a replay found it.
+
+    Parameters
+    ----------
+    step_s : (n,) of a whole step [s]
+    """
+    plans = training_plans(engine, columns)
+    chip = chip_of(engine, columns, accelerator)
+    job, reserve = engine.job_on(accelerator), engine.reserve(accelerator)
+    step, watts = _capped(chip, plans, training_step(job, engine.model, chip, plans, reserve))
+    watts = _at_another_pace(chip, watts, np.asarray(step.time.total) / step_s)
+    return _gathered(engine, chip, plans, _stretched(step, step_s), watts, accelerator)
+
+
 def is_step_given(study: Study) -> bool:
     """The study pins how long a step takes."""
     return bool({"mfu_frac", "step_s"} & set(study.pin))
@@ -261,6 +278,11 @@ def _pinned_step(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) 
         wanted_s = np.full(len(plans), pin["step_s"])
     else:
         return step
+    return _stretched(step, wanted_s)
+
+
+def _stretched(step: Step, wanted_s: Floats) -> Step:
+    """A step that takes another time: all terms scaled to it, the same work in it."""
     factor = wanted_s / np.asarray(step.time.total)
     return replace(
         step,

@@ -17,8 +17,10 @@ import numpy as np
 
 from planner.training.engine import Engine
 from planner.training.evaluate import (
+    Replay,
     chip_of,
     evaluate,
+    evaluate_at,
     is_step_given,
     training_plans,
 )
@@ -155,6 +157,36 @@ def replayed(plan: Ready, first_seed: int, seeds: int = SEEDS, logged: int = 0) 
     return TrainingReplay(
         plan, float(np.mean(steps)), float(low_s), float(high_s), gap_s, first, seeds
     )
+
+
+def replayed_plan(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Replay:
+    """One plan as its replay finds it, for the loop that replays what closed form chose.
+
+    Parameters
+    ----------
+    columns : its row of the space; (1,) each
+
+    Returns
+    -------
+    told: the step as replayed with its interval over the seeds, the gap of the closed form to it,
+    and that gap term by term; what the study decreed instead of a draw
+    """
+    closed = evaluate(engine, columns, accelerator)
+    if closed.limits["kernels"].excess[0] > 0:
+        return Replay(closed, {"broken": "no step of it can run"})
+    plan = ready(engine, columns, accelerator)
+    found = replayed(plan, engine.study.seed)
+    told: dict[str, float | str] = {
+        "seeds": found.seeds,
+        "replayed_step_s": found.step_s,
+        "replayed_step_s_low": found.low_s,
+        "replayed_step_s_high": found.high_s,
+        "gap_step_s": plan.whole_s / found.step_s - 1.0,
+        **{f"gap_{name}_s": value for name, value in found.gap_s.items()},
+        "marks": "; ".join(plan.marks.values()),
+    }
+    at_step = evaluate_at(engine, columns, accelerator, np.array([found.step_s]))
+    return Replay(at_step, told)
 
 
 def _draw(plan: Ready, seed: int) -> Draw:

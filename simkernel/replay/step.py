@@ -15,7 +15,6 @@ import numpy as np
 
 from simkernel.columns import Codes, Floats
 from simkernel.errors import ReplayStuck
-from simkernel.replay.compiled import contend_lent, machine_code, walk_lent
 from simkernel.replay.contended import Phases, Played, Stage, opened_play
 from simkernel.replay.draws import Draw
 from simkernel.replay.phases import CHIP, INSIDE, OUTSIDE, OWN_LINKS, Uplinks, phases_of
@@ -102,6 +101,11 @@ def contended_step(
     step : as `walked_step` found it, with the same draw
     logged : phases to keep for a timeline
     """
+    from simkernel.replay.compiled import (
+        contend_lent,
+        machine_code,
+    )  # numba takes a second to load
+
     program = pipeline.program
     phases, net = phases_of(pipeline, stack, uplinks)
     walked, played = opened_walk(program), opened_play(program.devices, logged)
@@ -147,6 +151,8 @@ def _classes(pipeline: Pipeline, draw: Draw | None) -> Floats:
 
 
 def _walked(pipeline: Pipeline, load: Floats | None, slower: Floats, syncs: bool) -> StepReplay:
+    from simkernel.replay.compiled import machine_code, walk_lent  # numba takes a second to load
+
     program, walked = pipeline.program, opened_walk(pipeline.program)
     paces: Paces = pipeline.paces(load, slower)
     if not syncs:
