@@ -52,7 +52,7 @@ def gantt(bars: Sequence[Mapping[str, Any]]) -> Any:
     rows = len({bar["row"] for bar in bars})
     order = sorted({str(bar["row"]) for bar in bars}, key=lambda name: (len(name), name))
     return (
-        alt.Chart({"values": [dict(bar) for bar in bars]})
+        alt.Chart(alt.InlineData(values=[dict(bar) for bar in bars]))
         .mark_bar()
         .encode(
             x=alt.X("start_s:Q", title="seconds", scale=alt.Scale(zero=False)),
