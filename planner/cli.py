@@ -102,7 +102,7 @@ def run(
     ] = None,
     replays: Annotated[
         int | None,
-        typer.Option("--replay", min=0, help="plans of a serving front to replay; 0 for none"),
+        typer.Option("--replay", min=0, help="plans of a front to replay; 0 for none"),
     ] = None,
     engine: Annotated[str, typer.Option(help='"local"')] = "local",
     resume: Annotated[
@@ -190,7 +190,7 @@ def evaluate(
     study: StudyFile,
     settings: Settings = None,
     is_replayed: Annotated[
-        bool, typer.Option("--replay", help="replay a serving plan request by request, too")
+        bool, typer.Option("--replay", help="replay the plan event by event, too")
     ] = False,
     as_json: Json = False,
 ) -> int:

@@ -189,10 +189,14 @@ def _replays(found: Single, is_feasible: bool) -> dict[str, Any]:
     """The replay of a plan that can exist; nothing of one that already breaks a limit."""
     from planner.documents.serving import ready, told
 
-    if found.engine.study.kind != "serve":
-        raise BadStudy('--replay needs a study of kind = "serve"; leave it out')
+    if found.engine.study.kind not in ("serve", "train"):
+        raise BadStudy('--replay needs a study of kind = "serve" or "train"; leave it out')
     if not is_feasible:
         return {}
+    if found.engine.study.kind == "train":
+        from planner.documents.training_replay import replay_of
+
+        return {"replay": replay_of(found)}
     plan, closed = ready(found)
     return {"replay": told(plan, replayed(plan), closed, SEEDS)}
 

@@ -13,8 +13,6 @@ def replay_text(document: Mapping[str, Any]) -> str:
     """The document of `planner replay` for a terminal."""
     if "replay" not in document:
         return "\n".join(["not replayed: no fleet can run it", *_over(document["violations"])])
-    if "closed_form_s" in document["replay"]:
-        return step_text(document["replay"])
     lines = [replayed_text(document["replay"])]
     if "sizing" in document:
         lines += _sizing(document["sizing"])
@@ -61,6 +59,8 @@ def _port(line: Mapping[str, Any]) -> str:
 
 def replayed_text(found: Mapping[str, Any]) -> str:
     """A replay: what was served, every latency with its interval, and what it breaks."""
+    if "closed_form_s" in found:
+        return step_text(found)
     lines = [
         f"{found['replicas']} replicas, {found['requests']:,} requests of {found['seeds']} seeds "
         f"in {found['window_s']:g} s after {found['warm_up_s']:g} s of warm-up; "

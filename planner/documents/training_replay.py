@@ -14,7 +14,7 @@ from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
 from planner.space.single import Single, single
 from planner.study.read import Study
-from planner.training.evaluate import evaluate
+from planner.training.evaluate import Evaluated, evaluate, evaluate_at
 from planner.training.replay import SEEDS, TrainingReplay, ready, replayed
 from simkernel.columns import Floats
 from simkernel.replay.program import KINDS, PAIR
@@ -49,16 +49,29 @@ def training_replay_document(
     }
     columns, accelerator = row_of(one)
     found = evaluate(one.engine, columns, accelerator)
-    broken = violations(one.engine, found, None)
-    if cannot := [v for v in broken if v["limit"] in TO_RUN_AT_ALL]:
+    if cannot := [v for v in _broken(one, found) if v["limit"] in TO_RUN_AT_ALL]:
         return {**document, "violations": cannot}
     plan = ready(one.engine, columns, accelerator)
     logged = LOGGED_PHASES if timeline is not None else 0
     result = replayed(plan, study.seed, seeds, logged)
-    document["replay"] = {**told(result), "violations": broken}
+    at_step = evaluate_at(one.engine, columns, accelerator, np.array([result.step_s]))
+    document["replay"] = {**told(result), "violations": _broken(one, at_step)}
     if timeline is not None:
         document["timeline"] = write_timeline(result, timeline)
     return document
+
+
+def replay_of(one: Single, seeds: int = SEEDS) -> dict[str, Any]:
+    """A plan that breaks no limit in closed form, as replayed; violations are of its step."""
+    columns, accelerator = row_of(one)
+    result = replayed(ready(one.engine, columns, accelerator), one.engine.study.seed, seeds)
+    at_step = evaluate_at(one.engine, columns, accelerator, np.array([result.step_s]))
+    return {**told(result), "violations": _broken(one, at_step)}
+
+
+def _broken(one: Single, found: Evaluated) -> list[dict[str, Any]]:
+    """Limits of physics that a plan breaks; money is not looked at."""
+    return [v for v in violations(one.engine, found, None) if v["limit"] in found.limits]
 
 
 def row_of(one: Single) -> tuple[dict[str, Any], str]:
