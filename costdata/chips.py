@@ -21,6 +21,7 @@ from simkernel.hardware import (
     Columns,
     GemmCurve,
     LinkCurve,
+    LinkProtocols,
     PowerCurve,
     StreamCurve,
 )
@@ -109,6 +110,9 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
         stream=StreamCurve(**_flat(tables, "efficiency_stream", StreamCurve, rows)),
         scaleup=LinkCurve(**_curve(tables, "links", LinkCurve, _link_keys(rows, "scaleup"))),
         scaleout=LinkCurve(**_curve(tables, "links", LinkCurve, _link_keys(rows, "scaleout"))),
+        protocols=LinkProtocols(
+            **_curve(tables, "link_protocols", LinkProtocols, _protocol_keys(tables, rows))
+        ),
         power=PowerCurve(**_flat(tables, "power_curves", PowerCurve, rows)),
     )
 
@@ -170,6 +174,12 @@ def _gemm_keys(rows: Sequence[Row]) -> Keys:
 
 def _link_keys(rows: Sequence[Row], tier: str) -> Keys:
     return [[(row.name, tier, operation) for operation in OPERATIONS] for row in rows]
+
+
+def _protocol_keys(tables: Tables, rows: Sequence[Row]) -> Keys:
+    """Rows of link_protocols.csv that there are: few chips were measured so closely."""
+    asked = [[(row.name, operation) for operation in OPERATIONS] for row in rows]
+    return [[key if key in tables["link_protocols"] else None for key in line] for line in asked]
 
 
 def _flat_keys(rows: Sequence[Row]) -> Keys:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costdata.network_build import fabric_links, fabric_switches, fabric_tiers
+from costdata.network_build import counted
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import Columns
 from simkernel.ledger import Ledger
@@ -33,10 +33,16 @@ class UnitShapes(Columns):
 
 @dataclass(frozen=True)
 class FabricShapes(Columns):
-    """Scale-out fabric; (m,). `radix`: switch ports at the rate of a host port."""
+    """Scale-out fabric; (m,).
+
+    `radix`: switch ports at the rate of a host port; `fabric_code`: index in SCALEOUT_FABRICS;
+    `slice_devices`: of a scale-up domain, what a data-centre network joins.
+    """
 
     radix: Floats
     oversubscription: Floats
+    fabric_code: Codes
+    slice_devices: Floats
 
 
 @dataclass(frozen=True)
@@ -112,18 +118,25 @@ def hardware_bill(
     bought = np.ceil(working / units.usable_per_unit)
     spare = _spare_units(working, bought, units, support)
     hosts = (bought + spare) * units.hosts_per_unit
-    tiers = np.asarray(fabric_tiers(hosts, fabric.radix))
-    fabric_shape = (hosts, units.rails, fabric.radix, fabric.oversubscription)
+    host_devices = per_unit / units.hosts_per_unit
+    net = counted(
+        fabric.fabric_code,
+        hosts,
+        units.rails,
+        fabric.radix,
+        fabric.oversubscription,
+        np.maximum(fabric.slice_devices / host_devices, 1.0),
+    )
     return HardwareBill(
         devices_working=working,
         devices_per_unit=np.broadcast_to(per_unit, working.shape),
         hosts_per_unit=np.broadcast_to(units.hosts_per_unit, working.shape),
         purchase_units=bought,
         spare_units=spare,
-        tiers=tiers,
-        switches=np.asarray(fabric_switches(*fabric_shape)),
-        ports=hosts * units.rails * np.minimum(tiers, 1.0),
-        links=np.asarray(fabric_links(*fabric_shape)),
+        tiers=net.tiers,
+        switches=net.switches,
+        ports=net.ports,
+        links=net.links,
         storage_pb=support.storage_pb_per_device * working,
         head_nodes=np.ceil(hosts * support.head_nodes_per_host),
     )

@@ -1,16 +1,109 @@
-"""Counting a rail-optimised fat tree: tiers, switches and links that some hosts need.
+"""Counting fabrics between hosts: tiers, switches and links that some hosts need.
 
-Every host has one port in each rail; a leaf switch serves one rail only. Prices and watts are
-given from outside.
+In a rail-optimised fat tree every host has one port in each rail and a leaf switch serves one rail
+only; a classic one is a single rail of all ports; a data-centre network has the leaves of each
+slice to itself. The same shapes as links: simkernel.wiring. Prices and watts are given from
+outside.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from simkernel.columns import Column, Floats
+from simkernel.columns import Codes, Column, Floats
+from simkernel.hardware import SCALEOUT_FABRICS, Columns
 
 TIERS_MOST = 3  # the layers the latent.space cluster sheet prices
+
+
+@dataclass(frozen=True)
+class FabricCount(Columns):
+    """Switch layers, switches, cables and host ports wired, of some hosts; (n,)."""
+
+    tiers: Floats
+    switches: Floats
+    links: Floats
+    ports: Floats
+
+
+def counted(
+    fabric_codes: Codes,
+    hosts: Column,
+    rails: Column,
+    radix: Column,
+    oversubscription: Column,
+    slice_hosts: Column,
+) -> FabricCount:
+    """What a fabric of each shape is made of.
+
+    Parameters
+    ----------
+    fabric_codes : (n,) index in hardware.SCALEOUT_FABRICS
+    hosts, rails : (n,) whole hosts, and ports of each
+    radix : (n,) ports of a switch
+    oversubscription : (n,) leaf ports down over leaf ports up
+    slice_hosts : (n,) hosts of a scale-up domain, at least 1; a data-centre network joins those
+
+    Notes
+    -----
+    Infinitely many switches where three layers do not reach.
+    """
+    ends = np.asarray(hosts) * rails
+    trees = (
+        _tree(hosts, hosts, rails, radix, oversubscription),
+        _tree(hosts, ends, 1.0, radix, oversubscription),
+        _slices(ends, rails, radix, oversubscription, slice_hosts),
+    )
+    is_classic = fabric_codes == SCALEOUT_FABRICS.index("fat_tree")
+    is_sliced = fabric_codes == SCALEOUT_FABRICS.index("dcn")
+    tiers, switches, links = (
+        np.where(is_sliced, sliced, np.where(is_classic, classic, railed))
+        for railed, classic, sliced in zip(*trees, strict=True)
+    )
+    return FabricCount(tiers, switches, links, ends * np.minimum(tiers, 1.0))
+
+
+def _tree(
+    hosts: Column, ends: Column, rails: Column, radix: Column, oversubscription: Column
+) -> tuple[Column, Column, Column]:
+    """Tiers, switches and links of a fat tree of some rails; none for one host alone."""
+    needed = np.where(np.asarray(hosts) > 1, ends, np.minimum(ends, 1.0))
+    return (
+        fabric_tiers(needed, radix),
+        fabric_switches(needed, rails, radix, oversubscription),
+        fabric_links(needed, rails, radix, oversubscription),
+    )
+
+
+def _slices(
+    ends: Column, rails: Column, radix: Column, oversubscription: Column, slice_hosts: Column
+) -> tuple[Column, Column, Column]:
+    """Leaves of every slice, one layer of spines between slices, or two where it does not reach.
+
+    A slice alone needs no network: its hosts meet on its scale-up links.
+    """
+    held = np.asarray(slice_hosts) * rails
+    slices, down = np.ceil(ends / held), _down_ports(radix, oversubscription)
+    up_links = slices * np.ceil(held / np.asarray(oversubscription))
+    leaves = slices * np.ceil(held / down)
+    half = np.asarray(radix) / 2.0
+    is_wide, is_known = leaves > radix, ends + 0.0
+    middle = np.where(is_wide, np.ceil(up_links / half), 0.0)
+    is_apart, is_reached = slices > 1, leaves <= 2.0 * half * half
+    switches = np.where(is_reached, leaves + middle + np.ceil(up_links / radix), np.inf)
+    tiers = 2.0 + is_wide + ~is_reached + 0.0 * is_known
+    links = slices * held + up_links * (1.0 + is_wide)
+    tiers, switches, links = (
+        np.where(is_apart, n, 0.0 * is_known) for n in (tiers, switches, links)
+    )
+    return tiers, switches, links
+
+
+def _down_ports(radix: Column, oversubscription: Column) -> Floats:
+    """Ports of a leaf that go to hosts."""
+    return np.floor(radix * oversubscription / (1.0 + np.asarray(oversubscription)))
 
 
 def fabric_tiers(hosts: Column, radix: Column) -> Column:
@@ -58,7 +151,7 @@ def fabric_switches(
     latent.space cluster sheet, rows 3-12: N/R, 3N/R and 5N/R for one to three full layers.
     """
     tiers = fabric_tiers(hosts, radix)
-    down = np.floor(radix * oversubscription / (1.0 + np.asarray(oversubscription)))
+    down = _down_ports(radix, oversubscription)
     leaves = np.ceil(hosts / down)
     up_links = np.ceil(hosts / np.asarray(oversubscription))
     shared = np.ceil(rails * up_links / radix)

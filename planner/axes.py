@@ -15,7 +15,7 @@ from types import MappingProxyType
 from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA
 from simkernel import plugins
 from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD
-from simkernel.hardware import PRECISIONS, TOPOLOGIES
+from simkernel.hardware import PRECISIONS, SCALEOUT_FABRICS, TOPOLOGIES
 
 Level = int | float | str
 """One value of an axis: a count, a quantity or a name."""
@@ -87,6 +87,13 @@ def _bill_axes() -> Iterator[Axis]:
     yield _bill("oversubscription", "", "number", (1,), "rate at the hosts over rate at the spine")
 
 
+SHAPES: dict[str, tuple[str, ...]] = {
+    "scaleup_topology": (CATALOGUE, *TOPOLOGIES),
+    "scaleout_fabric": SCALEOUT_FABRICS,
+}
+"""Names that an axis of shapes takes."""
+
+
 def _bill(name: str, unit: str, values: str, default: tuple[Level, ...], doc: str) -> Axis:
     """An axis of the hardware bill; its default word is the one word it takes."""
     return Axis(
@@ -99,8 +106,7 @@ def _bill(name: str, unit: str, values: str, default: tuple[Level, ...], doc: st
         least=1e-3 if unit else 1,
         most=MOST_GBYTES_PER_S if unit else math.inf,
         words=tuple(word for word in default if isinstance(word, str)),
-        names=(CATALOGUE, *TOPOLOGIES) if name == "scaleup_topology" else (),
-        ready=(CATALOGUE,) if name == "scaleout_fabric" else (),
+        names=SHAPES.get(name, ()),
         is_bill=True,
     )
 

@@ -42,6 +42,7 @@ class TrainingPlans(Columns):
 
     devices: Codes
     supernode_devices: Codes
+    scaleout_fabric_code: Codes
     oversubscription: Floats
     tensor_parallel: Codes
     pipeline_parallel: Codes
@@ -171,6 +172,7 @@ def plan_of(**decisions: float) -> TrainingPlans:
     plain: dict[str, float] = {
         "oversubscription": 1.0,
         "power_cap_frac": 1.0,
+        "scaleout_fabric_code": 0,
         "zero_stage": 1,
         "shard_devices": 0,
         "context_exchange_code": 0,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 
 from simkernel import plugins
-from simkernel.columns import Codes, Column
+from simkernel.columns import Codes, Column, Masks
 from simkernel.models import Core, LayerKind, Model
 from simkernel.passes import Pass, sent
 from simkernel.placement import Group
@@ -25,17 +26,27 @@ def collective(
 ) -> Pass:
     """One collective by the algorithm of the candidate, or the fastest where it says "best"."""
     wires = share.network.wires(operation, group)
-    all_names = plugins.names("collectives")
-    best = _best(
+    codes = share.collective_code
+    best, named = (
         {
             code: module.traffic(operation, wires, group, payload_bytes, remote_frac)
-            for code, name in enumerate(all_names)
-            for module in (plugins.find("collectives", name),)
-            if operation in module.OPERATIONS
-        },
-        share.collective_code,
+            for code, module in _options(operation)
+            if is_in_best == module.IN_BEST and (is_in_best or np.any(codes == code))
+        }
+        for is_in_best in (True, False)
     )
-    return sent(best)
+    chosen = _best(best, codes)
+    for code, option in named.items():
+        chosen = _taken(codes == code, chosen, option)
+    return sent(chosen)
+
+
+def _options(operation: str) -> Iterator[tuple[int, ModuleType]]:
+    """Algorithms that can do an operation, by code."""
+    for code, name in enumerate(plugins.names("collectives")):
+        module = plugins.find("collectives", name)
+        if operation in module.OPERATIONS:
+            yield code, module
 
 
 def boundary_send(share: Share, model: Model) -> Pass:
@@ -311,8 +322,13 @@ def _best(options: dict[int, Traffic], codes: Codes) -> Traffic:
         is_better = other.elapsed_s < chosen.elapsed_s
         is_kept = np.isin(codes, [c for c in options if c != code])
         take = is_named | (is_better & ~is_kept)
-        chosen = Traffic(*(np.where(take, b, a) for a, b in _paired(chosen, other)))
+        chosen = _taken(take, chosen, other)
     return chosen
+
+
+def _taken(take: Masks, chosen: Traffic, other: Traffic) -> Traffic:
+    """The other where the mask says so."""
+    return Traffic(*(np.where(take, b, a) for a, b in _paired(chosen, other)))
 
 
 def _paired(a: Traffic, b: Traffic) -> Iterator[tuple[Column, Column]]:

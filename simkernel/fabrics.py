@@ -74,6 +74,21 @@ def any_pair_bytes_per_s(
     return np.where(is_torus, ring / (hops * spanned), ring)
 
 
+def direct_links(topology_codes: Codes, domain_devices: Codes) -> Floats:
+    """Direct links among which a device shares out its rate; (n,): 1 to a switch."""
+    is_mesh = topology_codes == TOPOLOGIES.index("full_mesh")
+    flat = np.where(topology_codes == TOPOLOGIES.index("torus2d"), 4.0, 1.0)
+    torus = np.where(topology_codes == TOPOLOGIES.index("torus3d"), 6.0, flat)
+    return np.where(is_mesh, np.maximum(domain_devices - 1.0, 1.0), torus)
+
+
+def spanned_axes(topology_codes: Codes, members: Codes, domain_devices: Codes) -> Floats:
+    """Axes of a torus that a group of members spans, (n,); 1 of any other shape."""
+    is_torus = np.isin(topology_codes, [TOPOLOGIES.index(name) for name in ("torus2d", "torus3d")])
+    dimensions = np.where(topology_codes == TOPOLOGIES.index("torus3d"), 3, 2)
+    return np.where(is_torus, _axes_spanned(members, domain_devices, dimensions), 1.0)
+
+
 def _axes_spanned(members: Codes, domain_devices: Codes, dimensions: Codes) -> Floats:
     """Axes of a square or cubic torus that a contiguous group of members covers; at least one."""
     side_log = np.log(np.maximum(domain_devices, 2)) / dimensions

@@ -28,6 +28,15 @@ TOPOLOGIES = ("switched", "full_mesh", "torus2d", "torus3d", "bridge", "none", "
 """Shape of a scale-up domain; a topology axis stores the index. two_tier: switches of a board
 below those of the domain (CloudMatrix)."""
 
+SCALEOUT_FABRICS = ("catalogue", "rail_fat_tree", "fat_tree", "dcn")
+"""Networks between domains; a fabric axis stores the index.
+
+catalogue : a rail-optimised fat tree whose latency is that of the measured curves, however large
+rail_fat_tree : a leaf switch serves one port of many hosts, so equal ports are neighbours
+fat_tree : a leaf switch serves all ports of a few hosts
+dcn : each domain (a slice) has its own switch layer and one trunk to all others
+"""
+
 T = TypeVar("T", bound="Columns")
 
 
@@ -96,6 +105,24 @@ class LinkCurve(Columns):
 
 
 @dataclass(frozen=True)
+class LinkProtocols(Columns):
+    """Time of one collective inside a domain by the faster of a library's two kinds of protocol.
+
+    seconds = min over the two of base_s + step_s x steps + moved / (wire x frac), where moved is
+    what a device sends and own_frac of what it holds itself. Low latency: flags travel with the
+    data, which halves the rate or worse; high rate: copies are waited for in larger pieces. All
+    fields have shape (n, len(OPERATIONS)), NaN where nothing was measured.
+    """
+
+    low_base_s: Floats
+    low_frac: Floats
+    high_base_s: Floats
+    high_frac: Floats
+    step_s: Floats
+    own_frac: Floats
+
+
+@dataclass(frozen=True)
 class PowerCurve(Columns):
     """Watts of one device from what it is doing; shape (n,).
 
@@ -142,6 +169,7 @@ class Chips(Columns):
     stream: StreamCurve
     scaleup: LinkCurve
     scaleout: LinkCurve
+    protocols: LinkProtocols
     power: PowerCurve
 
     def take(self, rows: Codes | int) -> Chips:

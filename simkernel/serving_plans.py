@@ -23,6 +23,7 @@ class ServingPlans(Columns):
     """
 
     supernode_devices: Codes
+    scaleout_fabric_code: Codes
     oversubscription: Floats
     tensor_parallel: Codes
     pipeline_parallel: Codes
@@ -58,6 +59,7 @@ class ServingPlans(Columns):
 REAL = ("oversubscription", "cache_bytes_per_value", "max_sequences", "budget_tokens")
 PLAIN = {
     "supernode_devices": 8,
+    "scaleout_fabric_code": 0,
     "precision_code": 0,
     "expert_precision_code": 0,
     "cache_bytes_per_value": 2.0,

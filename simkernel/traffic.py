@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from simkernel.columns import Codes, Column, Floats
-from simkernel.fabrics import any_pair_bytes_per_s, neighbour_bytes_per_s
-from simkernel.hardware import OPERATIONS, Chips, LinkCurve
+from simkernel.fabrics import any_pair_bytes_per_s, neighbour_bytes_per_s, spanned_axes
+from simkernel.hardware import OPERATIONS, Chips, LinkCurve, LinkProtocols
 from simkernel.link_rules import PHYSICAL, LinkRules
 from simkernel.placement import Group
+
+PLAIN_PROTOCOLS = LinkProtocols(
+    np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), np.zeros(1), np.zeros(1)
+)
+"""The wire itself, without a protocol."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +23,8 @@ class Wires:
     """Rates and curves of both tiers for one operation and one group; (n,) or numbers.
 
     Rates are wire rates per device and direction; `*_frac` of them is reached, after `*_base_s`
-    once and `*_step_s` per step.
+    once and `*_step_s` per step. `inside_axes` of a torus are spanned by the group, 1 elsewhere;
+    `inside_protocols` are those of the operation.
     """
 
     inside_bytes_per_s: Column
@@ -29,6 +35,8 @@ class Wires:
     outside_frac: Column
     outside_base_s: Column
     outside_step_s: Column
+    inside_axes: Column = 1.0
+    inside_protocols: LinkProtocols = PLAIN_PROTOCOLS
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,7 @@ class Network:
     domain_devices: Codes
     scaleup: LinkCurve
     scaleout: LinkCurve
+    protocols: LinkProtocols
     links: LinkRules = PHYSICAL
 
     def wires(self, operation: str, group: Group) -> Wires:
@@ -78,6 +87,10 @@ class Network:
             out.wire_frac[..., i],
             out.base_s[..., i],
             out.step_s[..., i],
+            spanned_axes(self.topology_code, group.inside, self.domain_devices),
+            LinkProtocols(
+                *(getattr(self.protocols, f.name)[..., i] for f in fields(self.protocols))
+            ),
         )
 
 
@@ -93,6 +106,7 @@ def network(
         domain_devices,
         chips.scaleup,
         chips.scaleout,
+        chips.protocols,
         links,
     )
 

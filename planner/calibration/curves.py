@@ -72,10 +72,12 @@ class Cores(Columns):
 class Messages(Columns):
     """Measured collectives of one chip and operation; shape (n,).
 
-    `wire_bytes` are those one device sends, `steps` those of a ring.
+    `wire_bytes` are those one device sends, `own_bytes` the message as often as it goes round,
+    `steps` those of a ring.
     """
 
     wire_bytes: Floats
+    own_bytes: Floats
     steps: Floats
     seconds: Floats
 

@@ -53,8 +53,43 @@ byte each; an eighth stays at home (deepseek-ai/DeepEP README, V2; logical bandw
 DISPATCH_BYTES, COMBINE_BYTES = 1.0, 2.0
 """DeepEP sends FP8 out and brings bf16 back (deepseek-ai/DeepEP README)."""
 
+LOW_LATENCY = re.compile(r"^DeepEP (?:V1 )?LL (?:nodes=\d+ \()?EP(\d+)\)?(?: tokens/rank=(\d+))?")
+NVLINK = re.compile(r"^alltoall_(dispatch|combine) NVLink\w+ (\w+) EP(\d+) tokens/rank=(\d+)")
+DEEPEP_TOKENS, TOP_K, HIDDEN = 128, 8, 7168  # deepseek-ai/DeepEP README, V1, low-latency kernels
+NODE_DEVICES, RACK_DEVICES = 8, 72
+VALUE_BYTES = {"fp8": 1.0, "nvfp4": 0.5 + 1 / 16}  # OCP scales: a byte per 16 values
+EXCHANGE_CHIPS = CHIPS | {"H800": "H800-SXM"}
+
 C = TypeVar("C", bound=Columns)
 K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One collective inside a domain; `payload_bytes` as in simkernel.collectives."""
+
+    chip: str
+    operation: str
+    ranks: int
+    payload_bytes: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One dispatch or combine between experts.
+
+    Parameters
+    ----------
+    ranks, domain : in the group, and in a scale-up domain
+    payload_bytes : that a device sends, its own part included
+    """
+
+    chip: str
+    ranks: int
+    domain: int
+    payload_bytes: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -121,31 +156,39 @@ def read_cores(paths: Sequence[Path]) -> dict[str, Cores]:
     return _tables(found, Cores)
 
 
-def read_messages(paths: Sequence[Path]) -> dict[tuple[str, str], Messages]:
-    """Collectives inside a node by (chip, operation); the faster of NCCL and custom kernels.
-
-    A `send` is an all-gather of two: each hands its half to the other.
-    """
+def read_collectives(paths: Sequence[Path]) -> list[Timing]:
+    """Collectives inside a node; the faster of NCCL and custom kernels for each size."""
     best: dict[tuple[str, str, int, int], float] = {}
     for chip, row in _timings(paths, "collective"):
         if match := COLLECTIVE.match(row["params"]):
             key = (chip, match[2].replace("alltoall", "all_to_all"), int(match[3]), int(match[4]))
             best[key] = min(best.get(key, np.inf), float(row["value"]) * 1e-3)
+    return [
+        Timing(chip, operation, ranks, elements * BYTES_PER_ELEMENT, seconds)
+        for (chip, operation, ranks, elements), seconds in best.items()
+    ]
+
+
+def read_messages(paths: Sequence[Path]) -> dict[tuple[str, str], Messages]:
+    """Collectives inside a node by (chip, operation); the faster of NCCL and custom kernels.
+
+    A `send` is an all-gather of two: each hands its half to the other.
+    """
     found: dict[tuple[str, str], list[tuple[float, ...]]] = defaultdict(list)
-    for (chip, operation, ranks, elements), seconds in best.items():
-        rounds = 2 if operation == "all_reduce" else 1
-        steps = float(rounds * (ranks - 1))
-        sent = rounds * (ranks - 1) / ranks * elements * BYTES_PER_ELEMENT
-        found[chip, operation].append((sent, steps, seconds))
-        if operation == "all_gather" and ranks == 2:
-            found[chip, "send"].append((sent, 1.0, seconds))
+    for one in read_collectives(paths):
+        rounds = 2 if one.operation == "all_reduce" else 1
+        steps = float(rounds * (one.ranks - 1))
+        sent, own = steps / one.ranks * one.payload_bytes, rounds * one.payload_bytes
+        found[one.chip, one.operation].append((sent, own, steps, one.seconds))
+        if one.operation == "all_gather" and one.ranks == 2:
+            found[one.chip, "send"].append((sent, own, 1.0, one.seconds))
     for path in paths:
         for row in _rows(path):
             if row["params"] == INSIDE_EXPERTS:
                 is_dispatch = row["metric"].startswith("dispatch")
                 sent = INSIDE_SENT_BYTES * (DISPATCH_BYTES if is_dispatch else COMBINE_BYTES)
                 seconds = sent * 8 / 7 / (float(row["value"]) * 1e9)
-                found["B200-SXM", "all_to_all"].append((sent, 1.0, seconds))
+                found["B200-SXM", "all_to_all"].append((sent, sent * 8 / 7, 1.0, seconds))
     for rack, node in SAME_FABRIC.items():
         for operation in {op for chip, op in found if chip == rack}:
             found[rack, operation] += found.get((node, operation), [])
@@ -162,8 +205,36 @@ def read_dispatches(paths: Sequence[Path], chips: Sequence[str]) -> Messages:
         nodes, _, tokens, hidden, top_k = (float(g) for g in match.groups())
         value_bytes = DISPATCH_BYTES if row["metric"] == "dispatch_us" else COMBINE_BYTES
         sent = tokens * top_k * hidden * value_bytes * (1 - 1 / nodes)
-        found.append((sent, 1.0, float(row["value"]) * 1e-6))
+        found.append((sent, sent, 1.0, float(row["value"]) * 1e-6))
     return Messages(*np.array(found, dtype=float).T)
+
+
+def read_exchanges(paths: Sequence[Path]) -> list[Exchange]:
+    """Dispatches and combines of kernels that are timed from end to end.
+
+    DeepEP's low-latency kernels send one copy for each expert, those of TensorRT-LLM over NVLink
+    one for each device that holds one (of evenly random routing). Left out: what plans an exchange
+    (`prepare`), what casts on its way (`combine_low_precision`), and rates without a time.
+    """
+    rows = [row for path in paths for row in _rows(path) if row["kind"] == "ep_alltoall"]
+    found = []
+    for row in rows:
+        sized = LOW_LATENCY.match(row["params"])
+        if sized and row["metric"].endswith("_us"):
+            ranks, tokens = int(sized[1]), float(sized[2] or DEEPEP_TOKENS)
+            width = DISPATCH_BYTES if row["metric"] == "dispatch_us" else COMBINE_BYTES
+            seconds = float(row["value"]) * 1e-6
+            found.append((row, ranks, NODE_DEVICES, tokens * TOP_K * width, seconds))
+        elif match := NVLINK.match(row["params"]):
+            ranks, tokens = int(match[3]), float(match[4])
+            width = VALUE_BYTES[match[2]] if match[1] == "dispatch" else COMBINE_BYTES
+            copies = ranks * (1 - (1 - 1 / ranks) ** TOP_K)
+            seconds = float(row["value"]) * 1e-3
+            found.append((row, ranks, RACK_DEVICES, tokens * copies * width, seconds))
+    return [
+        Exchange(EXCHANGE_CHIPS[row["accelerator"]], ranks, domain, values * HIDDEN, seconds)
+        for row, ranks, domain, values, seconds in found
+    ]
 
 
 def _timings(paths: Sequence[Path], kind: str) -> Iterable[tuple[str, dict[str, str]]]:

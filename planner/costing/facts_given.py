@@ -11,7 +11,7 @@ from typing import Any
 
 from costdata.catalog import Catalog
 from costdata.facts import Fact
-from planner.axes import ALL
+from planner.axes import ALL, CATALOGUE
 from planner.study.read import Study
 
 REPLACED = {
@@ -66,6 +66,15 @@ def chip_facts(study: Study, catalog: Catalog, chip: str) -> dict[str, Fact]:
         return found
     architecture = catalog.accelerator(chip).architecture
     return {**found, **catalog.engine_facts(study.serving.engine, architecture)}
+
+
+def fabric_facts(catalog: Catalog, name: str) -> dict[str, Fact]:
+    """Figures of a network between domains; none of the catalogue's, which the curves hold."""
+    return (
+        {}
+        if name == CATALOGUE
+        else {key: catalog.fabric(name)[key] for key in ("hop_s", "trunk_s")}
+    )
 
 
 def site_facts(study: Study, catalog: Catalog, site: str) -> dict[str, Fact]:

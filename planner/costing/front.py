@@ -35,7 +35,8 @@ from simkernel.columns import Codes, Floats
 BLOCK_ROWS = 16384
 """Measured: hundred columns of a block fit in a second-level cache; fewer rows cost more calls."""
 
-NEEDED = ("devices", "supernode_devices", "used_per_domain", "oversubscription", "accelerator",
+NEEDED = ("devices", "supernode_devices", "used_per_domain", "oversubscription", "scaleout_fabric",
+          "accelerator",
           "days", "it_mean_w", "it_peak_w")  # fmt: skip
 """Columns of a plan that its price follows from."""
 

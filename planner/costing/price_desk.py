@@ -20,12 +20,13 @@ from costdata.catalog import Catalog
 from costdata.hardware_bill import HardwareBill
 from costdata.supply import Supply
 from costdata.terms import CostingTerms, YearlyShares, yearly_shares
-from planner.costing.facts_given import chip_facts, planning_facts, site_facts
+from planner.costing.facts_given import chip_facts, fabric_facts, planning_facts, site_facts
 from planner.costing.purchase import coded, idle_it_w, rows_of
 from planner.costing.quoted import Quotes, quotes_of
 from planner.costing.terms import supply_given, terms_of
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
+from simkernel.hardware import SCALEOUT_FABRICS
 
 HOURS_PER_DAY = 24.0
 
@@ -39,6 +40,7 @@ class Desk:
     terms, shares : of every site, (s,)
     quotes : of every chip, (k,)
     chip_unverified, site_unverified : facts that nobody checked, (k,) and (s,)
+    fabric_unverified : the same of each of SCALEOUT_FABRICS
     unverified : those of the planning figures
     supply : tariff by the hour and contracts, None where the study has none
     """
@@ -49,6 +51,7 @@ class Desk:
     quotes: Quotes
     chip_unverified: Floats
     site_unverified: Floats
+    fabric_unverified: Floats
     unverified: float
     supply: Supply | None = None
 
@@ -74,11 +77,12 @@ class Desk:
 class Bought:
     """What the plans that are for sale make one buy, at any site; (p,), `plans` their places.
 
-    `it_idle_w` is what all of it draws at rest.
+    `it_idle_w` is what all of it draws at rest; `fabrics` index SCALEOUT_FABRICS.
     """
 
     plans: Codes
     chips: Codes
+    fabrics: Codes
     bill: HardwareBill
     quoted: Prices
     made: EmbodiedFactors
@@ -117,6 +121,9 @@ def desk_of(study: Study, catalog: Catalog, chips: Sequence[str]) -> Desk:
         quotes=quotes_of(study.costing, catalog, chips),
         chip_unverified=np.array([_count(chip_facts(study, catalog, name)) for name in chips]),
         site_unverified=np.array([_count(site_facts(study, catalog, name)) for name in sites]),
+        fabric_unverified=np.array(
+            [_count(fabric_facts(catalog, name)) for name in SCALEOUT_FABRICS]
+        ),
         unverified=_count(planning_facts(study, catalog)),
         supply=supply_given(study.costing),
     )
@@ -146,6 +153,7 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
     costs.columns.update(_by_direction(desk.study, plans, plan_rows, costs.columns))
     chips = bought.chips[rows]
     facts = desk.chip_unverified[chips] + desk.site_unverified[site_rows] + desk.unverified
+    facts = facts + desk.fabric_unverified[bought.fabrics[rows]]
     return PricedRows(plan_rows, site_rows, costs, facts, desk.is_priced[chips])
 
 
@@ -165,6 +173,7 @@ def price_at_site(
         desk.supply,
     )
     facts = desk.chip_unverified[bought.chips] + desk.site_unverified[site] + desk.unverified
+    facts = facts + desk.fabric_unverified[bought.fabrics]
     by_direction = _by_direction(desk.study, plans, bought.plans, costs.columns)
     return {**costs.columns, **by_direction, "unverified_facts": facts}
 
@@ -177,7 +186,10 @@ def bought_by(desk: Desk, plans: Mapping[str, Any]) -> Bought:
     sold = np.flatnonzero(~np.any(np.stack(list(lacking.values())), axis=0))
     idle_w = idle_it_w(desk.quotes.shelf, rows, bill)[sold]
     chips = rows.accelerator[sold]
-    return Bought(sold, chips, bill.take(sold), quoted.take(sold), made.take(sold), idle_w)
+    fabrics = rows.fabric_code[sold]
+    return Bought(
+        sold, chips, fabrics, bill.take(sold), quoted.take(sold), made.take(sold), idle_w
+    )
 
 
 def unverified(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> Floats:

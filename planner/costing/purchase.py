@@ -23,6 +23,7 @@ from costdata.hardware_bill import (
 )
 from costdata.quotes import TYPICAL, RoomParts, room_parts, stacked
 from simkernel.columns import Codes, Floats
+from simkernel.hardware import SCALEOUT_FABRICS
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Shelf:
 class Rows:
     """Plans as far as buying is concerned; (n,) each.
 
-    `accelerator` indexes the shelf; `used_per_domain` devices of a domain can work for the plan.
+    `accelerator` indexes the shelf; `used_per_domain` devices of a domain can work for the plan;
+    `fabric_code` indexes SCALEOUT_FABRICS.
     """
 
     accelerator: Codes
@@ -57,6 +59,7 @@ class Rows:
     supernode_devices: Codes
     used_per_domain: Codes
     oversubscription: Floats
+    fabric_code: Codes
 
 
 def shelf_of(catalog: Catalog, names: Sequence[str], end: int = TYPICAL) -> Shelf:
@@ -103,7 +106,21 @@ def rows_of(shelf: Shelf, plans: Mapping[str, Any]) -> Rows:
         supernode_devices=plans["supernode_devices"],
         used_per_domain=plans["used_per_domain"],
         oversubscription=np.asarray(plans["oversubscription"], float),
+        fabric_code=fabric_codes(plans.get("scaleout_fabric"), len(shelved[code])),
     )
+
+
+def fabric_codes(names: Any, rows: int) -> Codes:
+    """Codes of fabrics by name; the catalogue's where plans do not say, as before there were any.
+
+    Parameters
+    ----------
+    names : (n,) words, or None
+    """
+    if names is None:
+        return np.zeros(rows, dtype=np.int64)
+    words, code = coded(names)
+    return np.array([SCALEOUT_FABRICS.index(word) for word in words], dtype=np.int64)[code]
 
 
 def coded(names: Any) -> tuple[list[str], Codes]:
@@ -136,7 +153,7 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
         rails=shelf.rails[code],
         usable_per_unit=np.where(domain <= per_unit, part, whole),
     )
-    fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription)
+    fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription, rows.fabric_code, domain)
     return hardware_bill(rows.devices, shapes, fabric, shelf.support)
 
 

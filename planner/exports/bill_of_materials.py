@@ -26,6 +26,9 @@ LEAD_TIMES = TABLES / "rules" / "lead_times.csv"
 BOUGHT = ("accelerator", "devices", "supernode_devices", "oversubscription")
 """Axes that say what is bought."""
 
+SHAPED = ("scaleout_fabric",)
+"""Further ones, which hardware alone does not have."""
+
 
 def bill_rows(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Items of a plan, the dearest kind first.
@@ -71,7 +74,8 @@ def lead_weeks() -> dict[str, dict[str, str]]:
 
 def _bought(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> Bought:
     """The counts of one plan."""
-    columns = {name: np.array([plan["axes"][name]]) for name in BOUGHT}
+    bought = [*BOUGHT, *(name for name in SHAPED if name in plan["axes"])]
+    columns = {name: np.array([plan["axes"][name]]) for name in bought}
     working = plan["metrics"].get("used_per_domain", plan["axes"]["supernode_devices"])
     columns["used_per_domain"] = np.array([working])  # hardware alone: all of a domain works
     columns["it_mean_w"] = np.array([plan["metrics"]["it_mean_w"]])

@@ -147,6 +147,7 @@ def _rows(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Rows:
         supernode_devices=domain,
         used_per_domain=domain,
         oversubscription=np.asarray(rows["oversubscription"], float),
+        fabric_code=np.zeros(len(domain), dtype=np.int64),
     )
 
 

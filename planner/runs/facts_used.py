@@ -11,7 +11,7 @@ import numpy as np
 
 import costdata
 from costdata.catalog import Catalog
-from planner.costing.facts_given import chip_facts, planning_facts, site_facts
+from planner.costing.facts_given import chip_facts, fabric_facts, planning_facts, site_facts
 from planner.study.read import Study
 
 
@@ -25,6 +25,9 @@ def facts_used(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> di
     for chip in np.unique(np.asarray(columns.get("accelerator", []), dtype=str)):
         for name, fact in chip_facts(study, catalog, str(chip)).items():
             found[f"{chip}.{name}"] = fact
+    for fabric in np.unique(np.asarray(columns.get("scaleout_fabric", []), dtype=str)):
+        for name, fact in fabric_facts(catalog, str(fabric)).items():
+            found[f"{fabric}.{name}"] = fact
     for site in np.unique(np.asarray(columns.get("site", study.costing.site), dtype=str)):
         for name, fact in site_facts(study, catalog, str(site)).items():
             found[f"{site}.{name}"] = fact

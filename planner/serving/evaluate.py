@@ -314,6 +314,7 @@ def _bought(engine: ServeEngine, rig: Rig, fleet: Fleet, accelerator: str) -> Bo
         supernode_devices=domain,
         used_per_domain=used,
         oversubscription=plans.oversubscription,
+        fabric_code=plans.scaleout_fabric_code,
     )
     bill = bill_of(shelf, rows)
     metrics = {

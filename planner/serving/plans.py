@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from planner.serving.engine import ServeEngine
+from planner.space.wires_given import as_given, is_as_sold
 from simkernel import plugins
 from simkernel.columns import taken
-from simkernel.hardware import PRECISION_BYTES, PRECISIONS, TOPOLOGIES, Chips
+from simkernel.hardware import PRECISION_BYTES, PRECISIONS, SCALEOUT_FABRICS
 from simkernel.placement import order_code
 from simkernel.serving_passes import Rig, rig_of
 from simkernel.serving_plans import ServingPlans
 
-BYTES_PER_GBYTE = 1e9
 BEST_COLLECTIVE = "hierarchical"
 """What all-reduces of engines were fitted with; "best" is it."""
 
@@ -34,6 +33,7 @@ def serving_plans(engine: ServeEngine, columns: Mapping[str, Any]) -> ServingPla
     best = collectives.index(BEST_COLLECTIVE)
     return ServingPlans(
         supernode_devices=columns["supernode_devices"],
+        scaleout_fabric_code=coded("scaleout_fabric", SCALEOUT_FABRICS.index),
         oversubscription=np.asarray(columns["oversubscription"], float),
         tensor_parallel=columns["tensor_parallel"],
         pipeline_parallel=columns["pipeline_parallel"],
@@ -56,25 +56,10 @@ def serving_rig(
     engine: ServeEngine, columns: Mapping[str, Any], plans: ServingPlans, accelerator: str
 ) -> Rig:
     """Plans on one chip, at the rates and the topology that the rows ask for; n rows."""
-    rows = np.zeros(len(plans), dtype=np.int64)
-    chips = _at_given_rates(engine, columns, engine.chip(accelerator).take(rows))
+    rows, levels = np.zeros(len(plans), dtype=np.int64), engine.space.levels
+    chips = engine.chip(accelerator).take(rows)
+    if not is_as_sold(columns, levels):
+        shelf, devices = engine.shelf(accelerator), np.asarray(plans.devices, float)
+        chips = as_given(chips, columns, levels, engine.catalog, shelf, devices)
     curves = taken(engine.curves(accelerator), rows)
     return rig_of(engine.model, engine.host(accelerator), chips, curves, plans)
-
-
-def _at_given_rates(engine: ServeEngine, columns: Mapping[str, Any], chips: Chips) -> Chips:
-    """The chips with the study's rates instead of the catalogue's, where it gives any."""
-    topology = engine.space.levels["scaleup_topology"]
-    up, out = columns["scaleup_gbytes_per_s"], columns["scaleout_gbytes_per_s"]
-    shapes = np.array([TOPOLOGIES.index(str(t)) if t in TOPOLOGIES else -1 for t in topology])
-    shape = shapes[columns["scaleup_topology"]]
-    rate = np.where(np.isnan(up), chips.scaleup_bytes_per_s, up * BYTES_PER_GBYTE)
-    peer = chips.scaleup_peer_bytes_per_s * rate / chips.scaleup_bytes_per_s
-    out_rate = np.where(np.isnan(out), chips.scaleout_bytes_per_s, out * BYTES_PER_GBYTE)
-    return replace(
-        chips,
-        scaleup_bytes_per_s=rate,
-        scaleup_peer_bytes_per_s=np.where(shape == 0, rate, peer),
-        scaleup_topology_code=np.where(shape < 0, chips.scaleup_topology_code, shape),
-        scaleout_bytes_per_s=out_rate,
-    )

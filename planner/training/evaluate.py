@@ -16,12 +16,13 @@ from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from planner.costing.purchase import Rows, bill_of, rest_watts
 from planner.metrics import find_metric, is_at_least
+from planner.space.wires_given import as_given, is_as_sold
 from planner.study.read import Study
 from planner.training.engine import Engine
 from simkernel import plugins, reliability
 from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD, RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Floats, Masks
-from simkernel.hardware import PRECISIONS, TOPOLOGIES, Chips
+from simkernel.hardware import PRECISIONS, SCALEOUT_FABRICS, Chips
 from simkernel.ledger import Ledger
 from simkernel.placement import order_code
 from simkernel.power import device_w, host_w, mean_device_w
@@ -163,6 +164,7 @@ def training_plans(engine: Engine, columns: Mapping[str, Any]) -> TrainingPlans:
     """Columns of a space as the plans the physics reads: names become the kernel's own codes."""
     collectives = plugins.names("collectives")
     coded: dict[str, tuple[str, Callable[[str], int]]] = {
+        "scaleout_fabric_code": ("scaleout_fabric", SCALEOUT_FABRICS.index),
         "recompute_code": ("recompute", RECOMPUTE.index),
         "sequence_parallel": ("sequence_parallel", ("off", "on").index),
         "context_exchange_code": ("context_exchange", CONTEXT_EXCHANGE.index),
@@ -191,23 +193,12 @@ def chip_of(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Chi
 
     One row where nothing is overridden, else one row per candidate.
     """
-    chip = engine.chip(accelerator)
-    topology = engine.space.levels["scaleup_topology"]
-    up, out = columns["scaleup_gbytes_per_s"], columns["scaleout_gbytes_per_s"]
-    shapes = np.array([TOPOLOGIES.index(str(t)) if t in TOPOLOGIES else -1 for t in topology])
-    shape = shapes[columns["scaleup_topology"]]
-    if np.all(np.isnan(up)) and np.all(np.isnan(out)) and np.all(shape < 0):
+    chip, levels = engine.chip(accelerator), engine.space.levels
+    if is_as_sold(columns, levels):
         return chip
-    chip = chip.take(np.zeros(len(up), dtype=np.int64))
-    rate = np.where(np.isnan(up), chip.scaleup_bytes_per_s, up * 1e9)
-    peer = chip.scaleup_peer_bytes_per_s * rate / chip.scaleup_bytes_per_s
-    return replace(
-        chip,
-        scaleup_bytes_per_s=rate,
-        scaleup_peer_bytes_per_s=np.where(shape == 0, rate, peer),
-        scaleup_topology_code=np.where(shape < 0, chip.scaleup_topology_code, shape),
-        scaleout_bytes_per_s=np.where(np.isnan(out), chip.scaleout_bytes_per_s, out * 1e9),
-    )
+    devices = np.asarray(columns["devices"], float)
+    chips = chip.take(np.zeros(len(devices), dtype=np.int64))
+    return as_given(chips, columns, levels, engine.catalog, engine.shelf(accelerator), devices)
 
 
 @dataclass(frozen=True)
@@ -365,6 +356,7 @@ def _bought(engine: Engine, plans: TrainingPlans, step: Step, accelerator: str) 
         supernode_devices=plans.supernode_devices,
         used_per_domain=step.used_per_domain,
         oversubscription=plans.oversubscription,
+        fabric_code=plans.scaleout_fabric_code,
     )
     bill = bill_of(shelf, rows)
     rest_w = np.full(len(plans), float(shelf.rest_w[0]))

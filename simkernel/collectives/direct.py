@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from simkernel.collectives._flows import PLAIN, Phase, Way
 from simkernel.columns import Column
 from simkernel.placement import Group
 from simkernel.traffic import Traffic, Wires, two_tiers
 
 OPERATIONS = ("all_to_all", "send")
+IN_BEST = True
 
 
 def traffic(
@@ -38,8 +40,8 @@ def traffic(
 
 
 def phases(
-    operation: str, members: int, domain_size: int, payload_bytes: float
-) -> list[list[tuple[int, int, float]]]:
+    operation: str, members: int, domain_size: int, payload_bytes: float, way: Way = PLAIN
+) -> list[Phase]:
     """All pairs in one step; a send is the step from the last of a domain to the next member."""
     if operation == "send":
         source = domain_size - 1

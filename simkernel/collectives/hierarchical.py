@@ -6,11 +6,13 @@ there (DeepSeek-V3 report, section 3.2.2, node-limited dispatch).
 
 from __future__ import annotations
 
+from simkernel.collectives._flows import PLAIN, Phase, Way, across, in_order, within
 from simkernel.columns import Column
 from simkernel.placement import Group
 from simkernel.traffic import Traffic, Wires, two_tiers
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+IN_BEST = True
 
 
 def traffic(
@@ -44,43 +46,31 @@ def traffic(
 
 
 def phases(
-    operation: str, members: int, domain_size: int, payload_bytes: float
-) -> list[list[tuple[int, int, float]]]:
-    """Flows step by step; all_to_all with nothing sent twice (remote_frac 1)."""
+    operation: str, members: int, domain_size: int, payload_bytes: float, way: Way = PLAIN
+) -> list[Phase]:
+    """Flows step by step; all_to_all: with equals and within the domain at once."""
     domains = members // domain_size
     if operation == "all_to_all":
-        part = payload_bytes / members
-        across = [
-            (d * domain_size + i, e * domain_size + i, part * domain_size)
-            for d in range(domains)
-            for e in range(domains)
-            for i in range(domain_size)
-            if d != e
-        ]
-        within = [
-            (d * domain_size + i, d * domain_size + j, part * domains)
-            for d in range(domains)
-            for i in range(domain_size)
-            for j in range(domain_size)
-            if i != j
-        ]
-        return [across + within]
-    once = _within(domains, domain_size, payload_bytes / domain_size)
-    over = _across(domains, domain_size, payload_bytes / domain_size / domains)
-    if operation == "reduce_scatter":
-        return once + over
-    if operation == "all_gather":
-        return over + once
-    return once + over + over + once
+        return [_exchange(domains, domain_size, payload_bytes / members, way.remote_frac)]
+    shard = payload_bytes / domain_size
+    once, over = within(domains, domain_size, shard), across(domains, domain_size, shard / domains)
+    return in_order(operation, once + over, over + once)
 
 
-def _within(domains: int, q: int, part: float) -> list[list[tuple[int, int, float]]]:
-    """Ring steps inside every domain at once."""
-    step = [(d * q + i, d * q + (i + 1) % q, part) for d in range(domains) for i in range(q)]
-    return [step] * (q - 1)
-
-
-def _across(domains: int, q: int, part: float) -> list[list[tuple[int, int, float]]]:
-    """Ring steps between equal members of all domains at once."""
-    step = [(d * q + i, (d + 1) % domains * q + i, part) for d in range(domains) for i in range(q)]
-    return [step] * (domains - 1)
+def _exchange(domains: int, q: int, part: float, remote_frac: float) -> Phase:
+    """Between equal members of all domains, distinct bytes once; between members of each, all."""
+    between = [
+        (d * q + i, e * q + i, part * q * remote_frac)
+        for d in range(domains)
+        for e in range(domains)
+        for i in range(q)
+        if d != e
+    ]
+    inside = [
+        (d * q + i, d * q + j, part * domains)
+        for d in range(domains)
+        for i in range(q)
+        for j in range(q)
+        if i != j
+    ]
+    return between + inside

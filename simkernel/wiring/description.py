@@ -9,15 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simkernel.errors import BadStudy, unknown
-from simkernel.hardware import TOPOLOGIES
+from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES
 
-SCALEOUT_SHAPES = ("rail_fat_tree", "fat_tree", "dcn")
-"""Networks between domains.
-
-rail_fat_tree : a leaf switch serves one port of many hosts, so equal ports are neighbours
-fat_tree : a leaf switch serves all ports of a few hosts
-dcn : each domain (a slice) has its own switch layer and one trunk to all others
-"""
+SCALEOUT_SHAPES = SCALEOUT_FABRICS[1:]
+"""Networks between domains that can be wired: those with a shape of their own."""
 
 TORUS_AXES = {"torus2d": 2, "torus3d": 3}
 

@@ -16,7 +16,7 @@ import numpy as np
 from simkernel.columns import Floats
 from simkernel.wiring.description import Fabric
 from simkernel.wiring.links import Links, Route, Routes, routes_of
-from simkernel.wiring.scaleout import Trunks, crossing, host_port
+from simkernel.wiring.scaleout import Trunks, crossing, host_port, port_link
 from simkernel.wiring.scaleup import domain_links, domain_route
 
 
@@ -75,6 +75,17 @@ class Wiring:
         """
         asked = tuple(end for pair in pairs for end in pair)
         return self._number((*asked, -1), lambda: self._sum(asked))
+
+    def to_network(self, device: int) -> int:
+        """The way of bytes that the first switch takes in: a sum that is made there."""
+        return self._number((device, -1, -2), lambda: self._port(device, "out"))
+
+    def from_network(self, device: int) -> int:
+        """The way of bytes that the last switch sends: a sum, or a copy for each port."""
+        return self._number((-1, device, -2), lambda: self._port(device, "in"))
+
+    def _port(self, device: int, way: str) -> Route:
+        return [self.inside + port_link(self.trunks, device, way)], [1.0], 0.0
 
     def link(self, name: str) -> int:
         """The number of a link by its name, to degrade it or to read what it carried."""

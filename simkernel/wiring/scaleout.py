@@ -78,6 +78,11 @@ def host_port(out: ScaleOut, device: int) -> tuple[int, int]:
     return host, place * out.rails // out.devices_per_host
 
 
+def port_link(trunks: Trunks, device: int, way: str) -> int:
+    """The link of a device's host port, "out" to its leaf or "in" from it."""
+    return _host_link(trunks, host_port(trunks.out, device), way)
+
+
 def _host_link(trunks: Trunks, port: tuple[int, int], way: str) -> int:
     host, rail = port
     return trunks.link(

@@ -170,7 +170,8 @@ def sent_by(name, operation, domains, far_frac):
     options = {
         n: played(n, operation, domains) * [[1.0], [far_frac if n == "hierarchical" else 1.0]]
         for n in plugins.names("collectives")
-        if operation in plugins.find("collectives", n).OPERATIONS
+        for module in (plugins.find("collectives", n),)
+        if operation in module.OPERATIONS and (n == name or module.IN_BEST)
     }
     if name in options:
         return options[name]

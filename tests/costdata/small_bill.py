@@ -28,7 +28,8 @@ def racks(rows=1):
 
 
 def fabric(rows=1, oversubscription=1.0):
-    return FabricShapes(column(64, rows), column(oversubscription, rows))
+    shape = np.zeros(rows, dtype=np.int64)
+    return FabricShapes(column(64, rows), column(oversubscription, rows), shape, column(8, rows))
 
 
 def terms(**changed):

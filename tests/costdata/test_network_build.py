@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costdata import network_build as net
+from simkernel.hardware import SCALEOUT_FABRICS
+from simkernel.wiring.description import ScaleOut
 
 hosts = st.integers(2, 60_000)
 rails = st.sampled_from([1, 2, 4, 8, 9])
@@ -88,3 +90,53 @@ def test_links_are_one_per_port_and_layer(rail):
     """Two layers at full bisection have as many cables above the leaves as below."""
     assert net.fabric_links(64.0, rail, 64.0) == 64 * rail
     assert net.fabric_links(128.0, rail, 64.0) == 2 * 128 * rail
+
+
+SHAPED = [
+    ("rail_fat_tree", 64), ("rail_fat_tree", 65), ("rail_fat_tree", 2048), ("rail_fat_tree", 3000),
+    ("fat_tree", 8), ("fat_tree", 9), ("fat_tree", 256), ("fat_tree", 300),
+    ("dcn", 8), ("dcn", 64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "size"), SHAPED)
+def test_counts_are_those_of_the_fabric_that_is_wired(shape, size):
+    """The bill and the replay would describe two different networks."""
+    out = ScaleOut(shape, size, 8, 8, 50e9, radix=64, slice_hosts=4, oversubscription=3.0)
+    code = np.array([SCALEOUT_FABRICS.index(shape)])
+    count = net.counted(code, size * 1.0, 8.0, 64.0, 3.0, 4.0)
+    assert count.tiers[0] == out.tiers
+    per_leaf = 1 if shape == "rail_fat_tree" else 8
+    leaves = np.ceil(size / out.leaf_hosts) * (8 / per_leaf)
+    if out.tiers >= 2:
+        assert count.switches[0] > leaves
+        assert count.switches[0] < 3 * leaves + 64
+    else:
+        assert count.switches[0] == (8 if shape == "rail_fat_tree" else 1)
+    assert count.ports[0] == size * 8
+
+
+def test_a_classic_tree_needs_layers_earlier_and_no_leaf_for_each_rail():
+    """Nine hosts of eight ports: 72 ends on 64-port switches are two layers, on rails one."""
+    code = np.array([SCALEOUT_FABRICS.index(n) for n in ("rail_fat_tree", "fat_tree")])
+    count = net.counted(code, np.array([9.0, 9.0]), 8.0, 64.0, 1.0, 1.0)
+    assert count.tiers.tolist() == [1, 2]
+    assert count.switches.tolist() == [8, 3 + 2]
+
+
+def test_slices_are_joined_by_their_leaves_and_one_layer_of_spines():
+    """Ten slices of 32 hosts with 2 ports, one to three: 10 x 2 leaves, 10 x 22 uplinks."""
+    code = np.array([SCALEOUT_FABRICS.index("dcn")])
+    count = net.counted(code, np.array([320.0]), 2.0, 64.0, 3.0, 32.0)
+    assert (count.tiers[0], count.switches[0]) == (2, 20 + np.ceil(220 / 64))
+    assert count.links[0] == 640 + 220
+    alone = net.counted(code, np.array([32.0]), 2.0, 64.0, 3.0, 32.0)
+    assert (alone.tiers[0], alone.switches[0], alone.ports[0]) == (0, 0, 0)
+
+
+def test_slices_beyond_three_layers_show_as_a_fourth():
+    """A network that cannot be wired would have a price."""
+    code = np.array([SCALEOUT_FABRICS.index("dcn")])
+    count = net.counted(code, np.array([1e6]), 8.0, 64.0, 1.0, 4.0)
+    assert count.tiers[0] == 4
+    assert np.isinf(count.switches[0])

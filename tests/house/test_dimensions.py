@@ -93,6 +93,7 @@ GIVEN = {
         "ratchet_frac": 0.7,
     },
     "costdata.network_build.fabric_switches": {"radix": 64.0},
+    "costdata.network_build.counted": {"radix": 64.0},
     "costdata.network_build.link_set_usd": {"usd_per_host": np.linspace(1.0, 2.0, 4)},
 }
 """Arguments that must be of a certain shape for a function to run."""
@@ -115,6 +116,7 @@ def modules():
             yield from (
                 importlib.import_module(f"{name}.{file.name}")
                 for file in pkgutil.iter_modules(paths)
+                if not file.name.startswith("_")
             )
 
 

@@ -230,6 +230,7 @@ CHANGES = {
     "scaleup_topology": ("scaleup_topology=torus2d",),
     "scaleout_gbytes_per_s": ("scaleout_gbytes_per_s=25",),
     "oversubscription": ("oversubscription=2",),
+    "scaleout_fabric": ("scaleout_fabric=fat_tree",),
     "tensor_parallel": ("tp=4",),
     "pipeline_parallel": ("pp=4",),
     "context_parallel": ("cp=2",),
@@ -266,7 +267,7 @@ NAMED = {
 """Names of an axis that each differ from the plain one, with what goes with them."""
 
 ONE_VALUE = {
-    "scaleout_fabric": "roce", "compute": "measured",
+    "compute": "measured",
 }  # fmt: skip
 """Axes with a single value in this version: any other is refused."""
 

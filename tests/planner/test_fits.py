@@ -53,7 +53,7 @@ def test_a_known_link_is_recovered():
     """Bandwidth or latency of a ring would come out wrong."""
     sent, steps = np.array([(s, n) for s in (1e4, 1e8, 1e9) for n in (2.0, 6.0, 14.0)]).T
     seconds = 8e-6 + 1e-6 * steps + sent / (450e9 * 0.7)
-    fit = fits.fit_link(fits.Messages(sent, steps, seconds), 450e9, has_steps=True)
+    fit = fits.fit_link(fits.Messages(sent, sent, steps, seconds), 450e9, has_steps=True)
     assert fit.values["wire_frac"] == pytest.approx(0.7, rel=0.02)
     assert fit.values["step_s"] == pytest.approx(1e-6, rel=0.2)
 
@@ -61,5 +61,5 @@ def test_a_known_link_is_recovered():
 def test_a_link_without_steps_has_none():
     """All-to-all would pay for a ring it does not run."""
     sent = np.array([1e4, 1e8, 1e9])
-    rows = fits.Messages(sent, np.ones(3), 1e-5 + sent / 4e11)
+    rows = fits.Messages(sent, sent, np.ones(3), 1e-5 + sent / 4e11)
     assert fits.fit_link(rows, 450e9, has_steps=False).values["step_s"] == 0

@@ -11,6 +11,7 @@ from simkernel.hardware import (
     Chips,
     GemmCurve,
     LinkCurve,
+    LinkProtocols,
     PowerCurve,
     StreamCurve,
 )
@@ -41,6 +42,7 @@ def chip(**changes):
         "stream": StreamCurve(one * 0.85, one * 2e-6),
         "scaleup": LinkCurve(link * 0.8, link * 8e-6, link * 5e-7),
         "scaleout": LinkCurve(link * 0.85, link * 1e-5, link * 2e-6),
+        "protocols": LinkProtocols(*(link * np.nan,) * 6),
         "power": PowerCurve(*(one * v for v in (70, 100, 150, 1, 450, 1, 0, 700, 150, 300))),
     }
     return Chips(**{**base, **changes})

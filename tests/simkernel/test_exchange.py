@@ -10,6 +10,7 @@ from simkernel import plugins
 from simkernel.candidates import CONTEXT_EXCHANGE, plan_of
 from simkernel.exchange import (
     boundary_send,
+    collective,
     context_traffic,
     distinct_domains,
     head_traffic,
@@ -182,3 +183,16 @@ def test_no_expert_rank_gets_more_tokens_than_there_are(ranks, most):
     job = TrainingJob(1e12, 4096, 65e6, expert_imbalance=100.0)
     found = imbalance(share_of(job, chip(), plan, placement, wires), model.kinds[0])
     assert found[0] == pytest.approx(most)
+
+
+def test_a_named_collective_is_no_choice_for_the_plans_beside_it():
+    """What "best" costs would hang on who else is in the block."""
+    share = tensor_share(0)
+    best, named = len(plugins.names("collectives")), plugins.code("collectives", "all_pairs")
+
+    def seconds(*codes):
+        one = replace(share, collective_code=np.array(codes))
+        return collective(one, "all_reduce", share.placement.tensor, 1e3).floor_s
+
+    assert seconds(best, named).tolist() == [*seconds(best), *seconds(named)]
+    assert seconds(named) < seconds(best)

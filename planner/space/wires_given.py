@@ -1,0 +1,105 @@
+"""Chips with the links that candidates ask for, not the catalogue's: rates, shape, fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from costdata.catalog import Catalog
+from costdata.network_build import counted
+from planner.costing.purchase import Shelf
+from simkernel.columns import Codes, Floats
+from simkernel.fabrics import direct_links
+from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES, Chips
+
+BYTES_PER_GBYTE = 1e9
+
+
+def is_as_sold(columns: Mapping[str, Any], levels: Mapping[str, Sequence[Any]]) -> bool:
+    """No candidate asks for other links than the catalogue's."""
+    shapes, fabrics = _codes(columns, levels)
+    given = (columns["scaleup_gbytes_per_s"], columns["scaleout_gbytes_per_s"])
+    has_rates = any(not np.all(np.isnan(rate)) for rate in given)
+    return not has_rates and bool(np.all(shapes < 0) and np.all(fabrics == 0))
+
+
+def as_given(
+    chips: Chips,
+    columns: Mapping[str, Any],
+    levels: Mapping[str, Sequence[Any]],
+    catalog: Catalog,
+    shelf: Shelf,
+    devices: Floats,
+) -> Chips:
+    """The chips of candidates, one row each, with the links that each asks for.
+
+    Parameters
+    ----------
+    columns, levels : of a space; (n,) places of names among the levels, rates or NaN
+    shelf : of the one chip
+    devices : (n,) that one network joins
+
+    Notes
+    -----
+    Another shape than the catalogue's shares the device's rate out over its direct links: one to
+    each other device of a mesh, two along each axis of a torus.
+    """
+    shapes, fabrics = _codes(columns, levels)
+    up, out = columns["scaleup_gbytes_per_s"], columns["scaleout_gbytes_per_s"]
+    rate = np.where(np.isnan(up), chips.scaleup_bytes_per_s, up * BYTES_PER_GBYTE)
+    sold_peer = chips.scaleup_peer_bytes_per_s * rate / chips.scaleup_bytes_per_s
+    is_sold = (shapes < 0) | (shapes == chips.scaleup_topology_code)
+    links = direct_links(np.maximum(shapes, 0), columns["supernode_devices"])
+    out_rate = np.where(np.isnan(out), chips.scaleout_bytes_per_s, out * BYTES_PER_GBYTE)
+    given = replace(
+        chips,
+        scaleup_bytes_per_s=rate,
+        scaleup_peer_bytes_per_s=np.where(is_sold, sold_peer, rate / links),
+        scaleup_topology_code=np.where(shapes < 0, chips.scaleup_topology_code, shapes),
+        scaleout_bytes_per_s=out_rate,
+    )
+    return _further_apart(given, fabrics, _hops_s(catalog, shelf, columns, fabrics, devices))
+
+
+def _codes(columns: Mapping[str, Any], levels: Mapping[str, Sequence[Any]]) -> tuple[Codes, Codes]:
+    """Shapes, -1 as sold, and fabrics of every row."""
+    shapes = np.array(
+        [
+            TOPOLOGIES.index(str(name)) if name in TOPOLOGIES else -1
+            for name in levels["scaleup_topology"]
+        ]
+    )
+    fabrics = np.array([SCALEOUT_FABRICS.index(str(name)) for name in levels["scaleout_fabric"]])
+    return shapes[columns["scaleup_topology"]], fabrics[columns["scaleout_fabric"]]
+
+
+def _hops_s(
+    catalog: Catalog, shelf: Shelf, columns: Mapping[str, Any], fabrics: Codes, devices: Floats
+) -> Floats:
+    """Latency that a named fabric adds to a message: switches above the leaves, a trunk."""
+    hosts = np.ceil(np.asarray(devices) / shelf.devices_per_host[0])
+    slice_hosts = np.maximum(columns["supernode_devices"] / shelf.devices_per_host[0], 1.0)
+    over = np.asarray(columns["oversubscription"], float)
+    radix = shelf.parts.radix[0]
+    tiers = counted(fabrics, hosts, shelf.rails[0], radix, over, slice_hosts).tiers
+    facts = [catalog.fabric(name) for name in SCALEOUT_FABRICS[1:]]
+    hop_s = np.array([0.0, *(fact["hop_s"].number for fact in facts)])[fabrics]
+    trunk_s = np.array([0.0, *(fact["trunk_s"].number for fact in facts)])[fabrics]
+    return np.asarray(2.0 * np.maximum(tiers - 1.0, 0.0) * hop_s + trunk_s)
+
+
+def _further_apart(chips: Chips, fabrics: Codes, hops_s: Floats) -> Chips:
+    """Chips whose messages between domains take longer: each step, or each call without steps."""
+    if np.all(fabrics == 0):
+        return chips
+    curve, added = chips.scaleout, hops_s[:, None]
+    has_steps = curve.step_s > 0
+    curve = replace(
+        curve,
+        step_s=curve.step_s + np.where(has_steps, added, 0.0),
+        base_s=curve.base_s + np.where(has_steps, 0.0, added),
+    )
+    return replace(chips, scaleout=curve)

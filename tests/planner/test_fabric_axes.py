@@ -1,0 +1,86 @@
+"""Shapes and fabrics that a study may ask for: signs, prices, facts, and links shared out."""
+
+import numpy as np
+import pytest
+from small import DENSE, planner, with_lines
+
+import planner.space.wires_given as given
+from costdata.catalog import load
+from planner.costing.purchase import shelf_of
+from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES
+
+
+def columns_of(shape="catalogue", fabric="catalogue", domain=64, rate=np.nan):
+    """One candidate's columns and the levels they point to."""
+    levels = {"scaleup_topology": (shape,), "scaleout_fabric": (fabric,)}
+    columns = {
+        "scaleup_topology": np.zeros(1, int), "scaleout_fabric": np.zeros(1, int),
+        "scaleup_gbytes_per_s": np.array([rate]), "scaleout_gbytes_per_s": np.array([np.nan]),
+        "supernode_devices": np.array([domain]), "oversubscription": np.ones(1),
+    }  # fmt: skip
+    return columns, levels
+
+
+def chips_with(shape="catalogue", fabric="catalogue", domain=64, rate=np.nan, devices=4096.0):
+    columns, levels = columns_of(shape, fabric, domain, rate)
+    catalog, chip = load(), load().chips(["H100-SXM"])
+    shelf = shelf_of(catalog, ["H100-SXM"])
+    return given.as_given(chip, columns, levels, catalog, shelf, np.array([devices]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "links"), [("switched", 1), ("full_mesh", 63), ("torus2d", 4), ("torus3d", 6)]
+)
+def test_another_shape_shares_the_rate_out_over_its_links(shape, links):
+    """A mesh or a torus made of a switched chip would be as fast as the switch."""
+    chips = chips_with(shape)
+    assert chips.scaleup_peer_bytes_per_s[0] == pytest.approx(450e9 / links)
+    assert TOPOLOGIES[chips.scaleup_topology_code[0]] == shape
+    half = chips_with(shape, rate=225.0)
+    assert half.scaleup_peer_bytes_per_s[0] == pytest.approx(225e9 / links)
+
+
+def test_nothing_asked_for_leaves_the_catalogue_alone():
+    """Every study that names no shape would be priced anew."""
+    assert given.is_as_sold(*columns_of())
+    assert not given.is_as_sold(*columns_of("torus2d"))
+    assert not given.is_as_sold(*columns_of(fabric="fat_tree"))
+    assert not given.is_as_sold(*columns_of(rate=100.0))
+
+
+@pytest.mark.parametrize("fabric", SCALEOUT_FABRICS[1:])
+def test_a_bigger_network_adds_latency_to_every_step_and_never_bandwidth(fabric):
+    """Layers would come for free, or make a wire faster."""
+    sold = load().chips(["H100-SXM"])
+    near, far = (chips_with(fabric=fabric, domain=8, devices=n) for n in (256.0, 65536.0))
+    assert np.all(near.scaleout.step_s >= sold.scaleout.step_s)
+    assert np.all(far.scaleout.step_s >= near.scaleout.step_s)
+    assert far.scaleout.step_s.sum() + far.scaleout.base_s.sum() > (
+        sold.scaleout.step_s.sum() + sold.scaleout.base_s.sum()
+    )
+    np.testing.assert_array_equal(far.scaleout.wire_frac, sold.scaleout.wire_frac)
+
+
+def evaluated(study, fabric):
+    settings = ("tp=2", "pp=1", "mbs=1", "zero_stage=1", f"scaleout_fabric={fabric}")
+    words = [word for one in settings for word in ("--set", one)]
+    return planner("evaluate", study, *words, "--json").document
+
+
+def test_fabrics_are_counted_priced_and_told(tmp_path):
+    """An axis would be taken, and the bill stay that of another network."""
+    study = tmp_path / "one.toml"
+    text = with_lines(DENSE, accelerator='accelerator = "H100-SXM"', devices="devices = 1024")
+    study.write_text(text.replace('site = ["us-tx", "se", "cn-west"]', 'site = "us-tx"'))
+    found = {name: evaluated(study, name) for name in SCALEOUT_FABRICS}
+    metrics = {name: one["metrics"] for name, one in found.items()}
+    sold, railed = metrics["catalogue"], metrics["rail_fat_tree"]
+    assert sold["capex_usd"] == railed["capex_usd"]
+    assert sold["step_s"] <= railed["step_s"] < sold["step_s"] * 1.01
+    for name in ("fat_tree", "dcn"):
+        assert metrics[name]["step_s"] >= sold["step_s"]
+        assert metrics[name]["capex_usd"] != sold["capex_usd"]
+        assert metrics[name]["it_mean_w"] != sold["it_mean_w"]
+        assert metrics[name]["embodied_kgco2e"] != sold["embodied_kgco2e"]
+    assert metrics["dcn"]["unverified_facts"] == sold["unverified_facts"] + 2
+    assert {"dcn.hop_s", "dcn.trunk_s"} <= set(found["dcn"]["facts_used"])
