@@ -269,7 +269,6 @@ class Catalog:
             raise unknown("planning figure", name, (row.name for row in rows.values()))
         return rows[(name,)].facts["value"]
 
-<<<<<<< HEAD
     def expert_load(self, model: str) -> Fact:
         """Load of a model's busiest expert rank over evenly random routing's, with its ends.
 
@@ -278,7 +277,7 @@ class Catalog:
         rows = self.tables["expert_loads"]
         own = rows.get((model,))
         return own.facts["value"] if own else self.planning_fact("expert_imbalance")
-=======
+
     def fabric(self, name: str) -> Mapping[str, Fact]:
         """What a named network between domains adds: hop_s, trunk_s.
 
@@ -290,7 +289,6 @@ class Catalog:
         if (name,) not in rows:
             raise unknown("fabric", name, (row.name for row in rows.values()))
         return rows[(name,)].facts
->>>>>>> net
 
     def planning_facts(self) -> dict[str, Fact]:
         """Every figure with its source that costs and watts rest on at any site, on any chip."""
