@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from costdata.scaleup_build import scaleup_layers, scaleup_usd_per_device
-from planner.axes import SHORT_NAMES
+from costdata.what_if_domain import what_if_domain_usd
+from planner.axes import CATALOGUE, SHORT_NAMES
 from planner.explain.knee import curve_knee
 from planner.runs.kinds import kind_of
 from planner.search.traverse import Traversed, fastest_by
@@ -17,15 +17,14 @@ from planner.study.read import Study
 from planner.training.engine import Engine, prepare, training_notes
 from planner.training.evaluate import UNPHYSICAL
 from simkernel.errors import BadStudy
+from simkernel.hardware import TOPOLOGIES
+from simkernel.wiring.description import ScaleUp
 
 SHOWN = (
     *("step_s", "tokens_per_s", "mfu_frac", "days"),
     *("inside_bytes_per_step", "outside_bytes_per_step"),
 )
 """Figures of the fastest plan that are told; bytes are per device and step, by domain tier."""
-
-SWITCH, OPTIC = "ethernet-64x800g", "optic-800g-lpo"
-"""Parts that a scale-up network of any size is counted in; rows of network.csv."""
 
 
 def knee_document(study: Study, by: str, along: Sequence[str] = ()) -> dict[str, Any]:
@@ -127,23 +126,20 @@ def _money(engine: Engine, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _scaleup_usd(engine: Engine, row: Mapping[str, Any]) -> float:
-    """The scale-up network of all devices that are bought, above their hosts.
+    """The scale-up networks of all devices that are bought, above their hosts.
 
-    In ports of the parts above; paid for over the run in proportion to the rest of the hardware.
+    Paid for over the run in proportion to the rest of the hardware.
     """
-    network = engine.catalog.tables["network"]
-    switch, optic = network[(SWITCH,)], network[(OPTIC,)]
-    radix = switch.facts["ports"].number
-    port_bytes_per_s = switch.facts["port_bytes_per_s_per_direction"].number
     name = str(row["accelerator"][0])
-    domain = np.asarray(row["supernode_devices"])
-    hosts_of = np.array([engine.space.chips[name].devices_per_host])
-    layers = scaleup_layers(domain, hosts_of, radix)
-    ports = np.ceil(np.asarray(row["scaleup_gbytes_per_s"], dtype=float) * 1e9 / port_bytes_per_s)
-    switch_port_usd = switch.facts["price_usd"].number / radix
-    each = scaleup_usd_per_device(layers, ports, switch_port_usd, optic.facts["price_usd"].number)
-    bought = np.asarray(row["devices"]) + np.asarray(row["stranded_devices"])
-    return float((each * bought)[0])
+    chip, domain = engine.chip(name), int(row["supernode_devices"][0])
+    rate = float(row["scaleup_gbytes_per_s"][0]) * 1e9
+    shape = str(row["scaleup_topology"][0])
+    own = TOPOLOGIES[int(chip.scaleup_topology_code[0])]
+    peer = float(chip.scaleup_peer_bytes_per_s[0] * rate / chip.scaleup_bytes_per_s[0])
+    up = ScaleUp(own if shape == CATALOGUE else shape, domain, rate, peer)
+    each = what_if_domain_usd(engine.catalog, up, engine.space.chips[name].devices_per_host)
+    bought = int(row["devices"][0] + row["stranded_devices"][0])
+    return each * bought / domain
 
 
 def _mark_knees(lines: list[dict[str, Any]], along: Sequence[str]) -> list[dict[str, Any]]:
