@@ -29,7 +29,7 @@ from simkernel.columns import Codes, Floats
 from simkernel.errors import BadStudy
 from simkernel.placement import ORDERS
 from simkernel.replay.draws import FINITE_DRAWS, Draw, Unevenness, drawn
-from simkernel.replay.phases import Uplinks
+from simkernel.replay.phases import Uplinks, no_uplinks
 from simkernel.replay.step import Contended, StepReplay, contended_step, walked_step
 from simkernel.replay.training import Pipeline, pipeline_of
 from simkernel.stack import Stack
@@ -46,7 +46,8 @@ class Ready:
 
     Parameters
     ----------
-    pipeline : its passes
+    pipeline : its passes, with every port at its full rate
+    narrow : the same as the closed form has it: a thin spine slows every port
     stack : the software it runs on
     uplinks : what devices of the pipeline share above their ports
     uneven : what is drawn
@@ -55,6 +56,7 @@ class Ready:
     """
 
     pipeline: Pipeline
+    narrow: Pipeline
     stack: Stack
     uplinks: Uplinks
     uneven: Unevenness
@@ -120,10 +122,14 @@ def ready(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ready
     plans = training_plans(engine, columns)
     chip, job = chip_of(engine, columns, accelerator), engine.job_on(accelerator)
     ledger = evaluate(engine, columns, accelerator).ledgers["step_s"]
-    wide = replace(plans, oversubscription=np.ones_like(plans.oversubscription))
+    narrow = wide = pipeline_of(job, engine.model, chip, plans)
+    if float(plans.oversubscription[0]) > 1.0:
+        full = replace(plans, oversubscription=np.ones_like(plans.oversubscription))
+        wide = pipeline_of(job, engine.model, chip, full)
     uneven, marks = _unevenness(engine, plans, job.stack)
     return Ready(
-        pipeline=pipeline_of(job, engine.model, chip, wide),
+        pipeline=wide,
+        narrow=narrow,
         stack=job.stack,
         uplinks=_uplinks(engine, plans, accelerator),
         uneven=uneven,
@@ -139,17 +145,12 @@ def replayed(plan: Ready, first_seed: int, seeds: int = SEEDS, logged: int = 0) 
     ----------
     logged : phases of the first replay to keep for a timeline
     """
-    alone = walked_step(plan.pipeline, syncs=False)
-    synced = walked_step(plan.pipeline)
+    even = walked_step(plan.narrow, syncs=False), walked_step(plan.narrow)
     found, steps, first = [], [], None
     for i in range(seeds):
-        draw = _draw(plan, first_seed + i)
-        loaded = walked_step(plan.pipeline, Draw(draw.load_frac, 0.0 * draw.slower_frac[:1]))
-        slowed = walked_step(plan.pipeline, draw)
-        kept = logged if first is None else 0
-        shared = contended_step(plan.pipeline, plan.stack, plan.uplinks, slowed, draw, kept)
+        gap_s, shared = _replayed_once(plan, even, first_seed + i, logged if first is None else 0)
         first = first or shared
-        found.append(_gap(plan, (alone, synced, loaded, slowed, shared.step)))
+        found.append(gap_s)
         steps.append(shared.step.step_s * (1.0 + plan.slower_frac))
     assert first is not None
     low_s, high_s = np.quantile(steps, (LOW_FRAC, HIGH_FRAC))
@@ -157,6 +158,38 @@ def replayed(plan: Ready, first_seed: int, seeds: int = SEEDS, logged: int = 0) 
     return TrainingReplay(
         plan, float(np.mean(steps)), float(low_s), float(high_s), gap_s, first, seeds
     )
+
+
+def _replayed_once(
+    plan: Ready, even: tuple[StepReplay, StepReplay], seed: int, logged: int
+) -> tuple[dict[str, float], Contended]:
+    """One draw up the ladder: replay less closed form by rung [s], and the step on links.
+
+    `even` is the pipeline alone and with the step's gathers and reductions, before anything is
+    drawn.
+    """
+    draw = _draw(plan, seed)
+    loaded = walked_step(plan.narrow, Draw(draw.load_frac, 0.0 * draw.slower_frac[:1])).step_s
+    slowed = walked_step(plan.narrow, draw).step_s
+    wide = walked_step(plan.pipeline, draw)
+    ports = shared = contended_step(
+        plan.pipeline, plan.stack, no_uplinks(plan.pipeline), wide, draw, logged
+    )
+    if len(plan.uplinks.ports_frac):
+        shared = contended_step(plan.pipeline, plan.stack, plan.uplinks, wide, draw, logged)
+    alone, synced = even
+    closed, update_s, step_s = plan.closed_s, plan.narrow.optimiser_s, shared.step.step_s
+    gap_s = {
+        "pipeline": alone.passes_s - plan.passes_s,
+        "data_parallel": synced.step_s - update_s - alone.passes_s - closed["data_parallel"],
+        "optimiser": update_s - closed["optimiser"],
+        "expert_imbalance": loaded - synced.step_s,
+        "stragglers": slowed - loaded - closed["stragglers"],
+        "shared_ports": ports.step.step_s - wide.step_s,
+        "thin_spine": wide.step_s - slowed + step_s - ports.step.step_s,
+        "power_cap": step_s * plan.slower_frac - closed.get("power_cap", 0.0),
+    }
+    return gap_s, shared
 
 
 def replayed_plan(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Replay:
@@ -194,22 +227,6 @@ def _draw(plan: Ready, seed: int) -> Draw:
     return drawn(
         plan.uneven, plan.pipeline.expert_layers, program.devices, program.micro_batches, seed
     )
-
-
-def _gap(plan: Ready, rungs: tuple[StepReplay, ...]) -> dict[str, float]:
-    """Replay less closed form, rung by rung [s]."""
-    alone, synced, loaded, slowed, shared = rungs
-    closed, update_s = plan.closed_s, plan.pipeline.optimiser_s
-    capped_s = shared.step_s * plan.slower_frac - closed.get("power_cap", 0.0)
-    return {
-        "pipeline": alone.passes_s - plan.passes_s,
-        "data_parallel": synced.step_s - update_s - alone.passes_s - closed["data_parallel"],
-        "optimiser": update_s - closed["optimiser"],
-        "expert_imbalance": loaded.step_s - synced.step_s,
-        "stragglers": slowed.step_s - loaded.step_s - closed["stragglers"],
-        "shared_links": shared.step_s - slowed.step_s,
-        "power_cap": capped_s,
-    }
 
 
 def _unevenness(

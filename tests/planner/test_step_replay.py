@@ -36,7 +36,7 @@ def test_the_gap_is_explained_term_by_term(document):
     assert whole_s == pytest.approx(found["step_s"]["value"], rel=1e-9)
     assert sum(found["closed_form_terms_s"].values()) == pytest.approx(found["closed_form_s"])
     assert found["gap"]["step_s"] == pytest.approx(found["closed_form_s"] / whole_s - 1.0)
-    assert {"pipeline", "data_parallel", "expert_imbalance", "stragglers", "shared_links"} <= set(
+    assert {"pipeline", "data_parallel", "expert_imbalance", "stragglers", "shared_ports"} <= set(
         found["gap_s"]
     )
 
@@ -91,6 +91,8 @@ def test_scarce_uplinks_lengthen_a_replayed_step_no_more_than_the_closed_form_ha
     full = training_replay_document(study("ep=16"), seeds=1)["replay"]
     assert full["step_s"]["value"] < thin["step_s"]["value"]
     assert thin["closed_form_s"] > full["closed_form_s"]
+    assert thin["gap_s"]["pipeline"] == pytest.approx(full["gap_s"]["pipeline"], abs=0.02)
+    assert thin["gap_s"]["thin_spine"] != 0.0 == full["gap_s"]["thin_spine"]
     assert thin["links"][-1]["uplink"] == 0
     assert 0.0 < thin["links"][-1]["busy_frac"] <= 1.0 + 1e-9
 
