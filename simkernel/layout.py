@@ -102,7 +102,13 @@ class Layout:
     dense_sync_inside: Codes
 
 
-def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans) -> Layout:
+def layout_of(
+    job: TrainingJob,
+    model: Model,
+    chips: Chips,
+    plans: TrainingPlans,
+    layers: Floats | None = None,
+) -> Layout:
     """Work, traffic and memory of every layout.
 
     Parameters
@@ -110,6 +116,7 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     job, model : one of each
     chips : one row, or one row per layout
     plans : (n,) layouts; the fields of LAYOUT_FREE are not looked at
+    layers : (n, 3, kinds) of the first, an inner and the last stage; None for the heaviest inner
     """
     placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
     if job.links.is_by_group_size:
@@ -118,9 +125,10 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     has_experts = any(kind.mlp == "moe" for kind in model.kinds)
     share = share_of(job, chips, plans, placement, wires, has_experts=has_experts)
     held, copies = plans.stages_held, plans.stage_copies
-    layers = stage_layers(
-        model, plans.model_stages, plans.virtual_stages, has_drafts=job.has_draft_layers
-    )
+    if layers is None:
+        layers = stage_layers(
+            model, plans.model_stages, plans.virtual_stages, has_drafts=job.has_draft_layers
+        )
     is_single = plans.model_stages == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
     parameters = StageParameters(

@@ -106,9 +106,9 @@ def head_layers(model: Model, has_drafts: bool = False) -> int:
     return round(head * (1 + drafts)) + drafts
 
 
-@lru_cache(maxsize=4096)
-def _mix(model: Model, pipeline: int, chunks: int, has_drafts: bool) -> Floats:
-    """(3, kinds) for one pair of stages and chunks."""
+@lru_cache(maxsize=256)
+def every_stage(model: Model, pipeline: int, chunks: int, has_drafts: bool = False) -> Floats:
+    """Layers of each kind on every stage of one pipeline, drafts apart; (stages, kinds)."""
     kinds = len(model.kinds)
     stages = np.zeros((pipeline, kinds))
     at = 0
@@ -117,6 +117,13 @@ def _mix(model: Model, pipeline: int, chunks: int, has_drafts: bool) -> Floats:
         codes = model.layer_codes[at : at + size]
         stages[i % pipeline] += np.bincount(codes, minlength=kinds)
         at += size
+    return stages
+
+
+@lru_cache(maxsize=4096)
+def _mix(model: Model, pipeline: int, chunks: int, has_drafts: bool) -> Floats:
+    """(3, kinds) for one pair of stages and chunks."""
+    stages = every_stage(model, pipeline, chunks, has_drafts)
     weight = np.array([sum(w.parameters for w in kind.weights) for kind in model.kinds])
     inner = stages[1:-1] if pipeline > 2 else stages[-1:]
     return np.array([stages[0], inner[np.argmax(inner @ weight)], stages[-1]])

@@ -8,7 +8,7 @@ exchange between experts is one flow of what a rank sends to all other domains t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -136,10 +136,9 @@ def demand(pipeline: Pipeline, stage: int, kind: int) -> Demand:
     A pair hides its exchange, chunks send beside their work: then the whole item asks evenly.
     """
     seconds = float(pipeline.seconds[stage, kind])
-    i = int(pipeline.stage_kind[stage])
+    i, row = int(pipeline.stage_kind[stage]), int(pipeline.stage_row[stage])
     chunks = pipeline.program.places // pipeline.stages
     work, send = pipeline.layout.work[i], pipeline.layout.send
-    moved = work.exchange.times(1.0 / chunks)
     mirror = pipeline.layout.work[-1 - i] if pipeline.is_folded else work
     busy = {
         FORWARD: work.forward + pipeline.each_gather[i],
@@ -147,7 +146,9 @@ def demand(pipeline: Pipeline, stage: int, kind: int) -> Demand:
         INPUT: work.backward,
         WEIGHT: Pass(),
         PAIR: work.forward + mirror.backward,
-    }[kind].times(1.0 / chunks)
+    }[kind]
+    busy, send, moved = (_of_row(one, row) for one in (busy, send, work.exchange))
+    busy, moved = busy.times(1.0 / chunks), moved.times(1.0 / chunks)
     if kind == WEIGHT:
         return Demand(seconds, 0.0, 0.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
     if kind == PAIR or chunks > 1:
@@ -169,12 +170,18 @@ def demand(pipeline: Pipeline, stage: int, kind: int) -> Demand:
     )
 
 
+def _of_row(one: Pass, row: int) -> Pass:
+    """A pass of one of several layouts; what is one number for all stays so."""
+    columns = {f.name: np.reshape(getattr(one, f.name), -1) for f in fields(one)}
+    return Pass(**{n: float(c[row if len(c) > 1 else 0]) for n, c in columns.items()})
+
+
 def _outside(busy: Pass, sends: Pass) -> float:
     return _number(busy.outside_s + sends.outside_s)
 
 
 def _number(column: Column) -> float:
-    return float(np.broadcast_to(np.asarray(column, dtype=float), (1,))[0])
+    return float(np.reshape(np.asarray(column, dtype=float), -1)[0])
 
 
 def _shares(busy_s: tuple[float, float], seconds: float) -> tuple[float, float]:

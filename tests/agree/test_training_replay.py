@@ -195,3 +195,15 @@ def test_a_pair_is_what_the_closed_form_makes_of_it():
     pipeline, _, _ = ready(plan("dual_pipe"))
     times = pipeline.turns.times.inner
     assert pipeline.seconds[1, PAIR] == times.pair_s[0]
+
+
+def test_every_stage_has_its_own_layers_where_the_closed_form_takes_the_heaviest():
+    """61 layers on 24 stages are twos and threes: a replay of all threes would be too long."""
+    split = {"pipeline_parallel": 24, "tensor_parallel": 1, "expert_parallel": 8, "devices": 768}
+    pipeline, _, closed_s = ready(plan(**split))
+    layers, forward_s = pipeline.expert_layers, pipeline.seconds[:, 0]
+    assert layers.sum() == sum(MODEL.kinds[c].mlp == "moe" for c in MODEL.layer_codes)
+    inner = slice(3, -1)
+    assert len(set(pipeline.stage_row)) > 1
+    assert np.corrcoef(layers[inner], forward_s[inner])[0, 1] == pytest.approx(1.0)
+    assert walked_step(pipeline).step_s < closed_s
