@@ -8,6 +8,7 @@ the shipped one instead. How far predictions lie from timings: planner.calibrati
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -60,9 +61,7 @@ def fit_protocols(rows: Messages, wire_bytes_per_s: float, has_steps: bool) -> F
     """
 
     def seconds(x: Floats) -> Floats:
-        moved = rows.wire_bytes + x[5] * rows.own_bytes
-        low, high = (x[i] + moved / (wire_bytes_per_s * x[i + 1]) for i in (0, 2))
-        return np.asarray(np.minimum(low, high) + x[4] * rows.steps * has_steps)
+        return _seconds(x, rows, wire_bytes_per_s, has_steps)
 
     def log_errors(x: Floats) -> Floats:
         pull = [PULL * np.log(x[place] / usual) for place, usual in USUAL.items()]
@@ -71,6 +70,29 @@ def fit_protocols(rows: Messages, wire_bytes_per_s: float, has_steps: bool) -> F
     x = robust_fit(log_errors, STARTS, LOW, HIGH)
     x[4] *= has_steps
     return summary(NAMES, x, seconds(x), rows.seconds, np.ones(len(rows), bool))
+
+
+def _seconds(x: Floats, rows: Messages, wire_bytes_per_s: float, has_steps: bool) -> Floats:
+    """Times by parameters in the order of NAMES; (n,)."""
+    moved = rows.wire_bytes + x[5] * rows.own_bytes
+    low, high = (x[i] + moved / (wire_bytes_per_s * x[i + 1]) for i in (0, 2))
+    return np.asarray(np.minimum(low, high) + x[4] * rows.steps * has_steps)
+
+
+def left_out_errors(timings: Sequence[Path], folder: Path = TABLES) -> dict[str, Floats]:
+    """|predicted / measured - 1| of every row by a fit that has not seen it, by chip."""
+    plates = measured.read_nameplates(folder / "accelerators.csv")
+    found: dict[str, list[float]] = defaultdict(list)
+    for (chip, operation), rows in measured.read_messages(timings).items():
+        if len(rows) <= LEAST_ROWS or operation == "send":
+            continue
+        wire, has_steps = plates[chip].scaleup_bytes_per_s, operation != "all_to_all"
+        for place in range(len(rows)):
+            others = np.flatnonzero(np.arange(len(rows)) != place)
+            fit = fit_protocols(rows.take(others), wire, has_steps)
+            x, one = np.array(list(fit.values.values())), rows.take(np.array([place]))
+            found[chip].append(float(abs(_seconds(x, one, wire, has_steps) / one.seconds - 1)[0]))
+    return {chip: np.array(errors) for chip, errors in found.items()}
 
 
 def protocol_rows(timings: Sequence[Path], folder: Path = TABLES) -> list[Row]:
@@ -104,7 +126,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("timings", nargs="+", type=Path, help="kernel timing files")
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--tables", type=Path, default=TABLES, help="folder of the tables")
+    parser.add_argument("--left-out", action="store_true", help="errors of rows not fitted on")
     given = parser.parse_args(arguments)
+    if given.left_out:
+        for chip, errors in sorted(left_out_errors(given.timings, given.tables).items()):
+            print(f"{chip:<22}{len(errors):>4} rows, median error {np.median(errors):6.1%}")
+        return 0
     return write_or_check(
         lambda: tables(given.timings, given.tables), given.tables, only_check=given.check
     )

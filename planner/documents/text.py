@@ -264,7 +264,7 @@ def _tier_lines(document: Mapping[str, Any], objectives: Sequence[str]) -> list[
     if tiers and tiers["front"]:
         names = ["plan", *objectives, "site", "accelerator", "devices"]
         rows = ([_figure(row.get(name)) for name in names] for row in tiers["front"][:MOST_ROWS])
-        lines.append(_table("front of the replayed plans alone", names, rows))
+        lines.append(table_text("front of the replayed plans alone", names, rows))
     lines += tiers_lines(tiers) if tiers else []
     return lines + replays_lines(document.get("replayed", ()))
 

@@ -61,12 +61,15 @@ def crossing(trunks: Trunks, source: int, target: int, key: int = 0) -> Route:
     ----------
     key : tells flows of one pair apart where a hash picks their paths
 
-    Raises
-    ------
-    BadStudy : two ports that no switch joins
+    Notes
+    -----
+    Where no switch joins two rails a device sends through its host's port on the other one; what
+    that takes inside the host is not known here.
     """
     out = trunks.out
     here, there = (host_port(out, device) for device in (source, target))
+    if not out.rails_meet:
+        here = (here[0], there[1])
     links = [_host_link(trunks, here, "out"), *_climb(trunks, here, there, key)]
     links.append(_host_link(trunks, there, "in"))
     return links, [1.0] * len(links), sum(trunks.latency_s[link] for link in links)
@@ -94,11 +97,6 @@ def _climb(trunks: Trunks, here: tuple[int, int], there: tuple[int, int], key: i
     """Links above the leaves: none below one leaf, up and down to where the ways meet."""
     out = trunks.out
     (leaf, rail), (far, far_rail) = _leaf(out, *here), _leaf(out, *there)
-    if rail != far_rail and not out.rails_meet:
-        raise BadStudy(
-            f"ports {here} and {there} (host, rail) are of two rails that no switch joins; "
-            "forward inside the domain to a device of the other rail, or give a fat_tree"
-        )
     if (leaf, rail) == (far, far_rail):
         return []
     ends = ((f"rail {rail} leaf {leaf}", "up"), (f"rail {far_rail} leaf {far}", "down"))
