@@ -44,6 +44,9 @@ BAND_FRAC = 0.10
 LEAST_PER_CHIP = 2
 """Plans of every accelerator that are replayed whatever the cheap model says of it."""
 
+MOST_SPREAD = 1000
+"""Plans of a front that are put in order: more are not replayed in a night."""
+
 BATCH = 16
 """Plans chosen together, before what they showed is learnt from."""
 
@@ -205,8 +208,9 @@ def within_band(told: Scores, front: Scores) -> Masks:
 def promoted(layouts: Layouts, codes: Ints, told: Scores) -> Codes:
     """Places of the plans to replay first: the front of all, and the best few of every chip.
 
-    The best in each objective lead. Of a chip on which nothing is feasible those that miss by less
-    than the guard band.
+    The best in each objective lead, the front follows from end to end: each next plan is the one
+    farthest from all before. Of a chip on which nothing is feasible those that miss by less than
+    the guard band.
     """
     chips = codes[:, layouts.space.axes.index(ACCELERATOR)]
     is_front = best_rows(told)
@@ -216,21 +220,31 @@ def promoted(layouts: Layouts, codes: Ints, told: Scores) -> Codes:
         rows = np.flatnonzero(chips == chip)
         best = rows[np.argsort(short[rows], kind="stable")[:LEAST_PER_CHIP]]
         chosen.update(best[np.isfinite(short[best])].tolist())
-    first = {row: place for place, row in enumerate(_corners(told, is_front))}
-    ordered = sorted(
-        chosen, key=lambda row: (first.get(row, len(first)), not is_front[row], short[row], row)
-    )
+    first = {row: place for place, row in enumerate(_from_end_to_end(told, is_front))}
+    ordered = sorted(chosen, key=lambda row: (first.get(row, len(first)), short[row], row))
     return np.array(ordered, dtype=np.int64)
 
 
-def _corners(told: Scores, is_front: Masks) -> list[int]:
-    """The best plan in each objective, in the order of the objectives, each once."""
+def _from_end_to_end(told: Scores, is_front: Masks) -> list[int]:
+    """Places of a front: the best in each objective, then always the farthest from all before.
+
+    References
+    ----------
+    Gonzalez, Theor. Comput. Sci. 38, 1985: farthest-first traversal.
+    """
     front = np.flatnonzero(is_front)
     if not len(front):
         return []
     is_fit = (told.excess <= 0)[front][..., None]
-    best = np.where(is_fit, told.points[front], np.inf).min(axis=1).argmin(axis=0)
-    return list(dict.fromkeys(front[best].tolist()))
+    best = np.where(is_fit, told.points[front], np.inf).min(axis=1)
+    places = list(dict.fromkeys(best.argmin(axis=0).tolist()))
+    scaled = best / _scale(told)[1]
+    apart = np.abs(scaled[:, None] - scaled[places][None]).max(axis=2).min(axis=1)
+    while len(places) < min(len(front), MOST_SPREAD):
+        apart[places] = -1.0
+        places.append(int(apart.argmax()))
+        apart = np.minimum(apart, np.abs(scaled - scaled[places[-1]]).max(axis=1))
+    return [int(front[place]) for place in places]
 
 
 def best_rows(scores: Scores) -> Masks:
