@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
-from planner.metrics import metric_names
+from planner.metrics import SHORTFALL, metric_names
 from planner.study.faults import Faults, Place, nearest, parse_toml
 from planner.study.levels import BadLevel, levels_of, what_to_do
 from planner.study.lines import Path, line_of, lines_of
@@ -36,17 +36,8 @@ from planner.study.traffic import check_serving, traces_named, with_files
 from simkernel.errors import BadFile
 
 SECTIONS = (
-    *(
-        "study",
-        "workload",
-        "axes",
-        "costing",
-        "limits",
-        "objectives",
-        "pin",
-        "scenarios",
-        "search",
-    ),
+    *("study", "workload", "axes", "costing", "limits", "targets", "objectives", "pin"),
+    *("scenarios", "search"),
 )
 
 ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
@@ -85,6 +76,7 @@ class Study:
     costing, objectives : their tables, resolved
     limits : metric to worst value allowed: an upper bound, or a lower bound for what is better
         when larger (`planner.metrics.is_at_least`)
+    targets : metric to a value that is wished for, told of every plan and required of none
     pin : derived quantity to the value it is set to; "unit_w.GB200" for a figure of one chip
     scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
         choose; every combination is costed apart and has a front of its own
@@ -101,6 +93,7 @@ class Study:
     axes: Mapping[str, tuple[Level, ...]]
     costing: Costing
     limits: Mapping[str, float]
+    targets: Mapping[str, float]
     objectives: Objectives
     pin: Mapping[str, float]
     scenarios: Mapping[str, tuple[float, ...]]
@@ -188,6 +181,7 @@ def study_document(study: Study) -> dict[str, Any]:
         "limits": dict(study.limits),
         "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
         "pin": dict(study.pin),
+        **({"targets": dict(study.targets)} if study.targets else {}),
         **_scenarios_document(study),
         **({} if study.search == Search() else {"search": _given(asdict(study.search))}),
     }
@@ -264,7 +258,10 @@ def _checked(
         axes=_axes(tables["axes"], kind, faults, names),
         costing=_costing(tables["costing"], faults, names),
         limits=numbers(tables["limits"], "limits", metric_names(kind), faults),
-        objectives=_objectives(tables["objectives"], kind, faults),
+        targets=numbers(tables["targets"], "targets", metric_names(kind), faults),
+        objectives=_objectives(
+            tables["objectives"], kind, faults, has_targets=bool(tables["targets"])
+        ),
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
@@ -463,7 +460,9 @@ def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:
     return _part(Costing, listed, ("costing",), faults) or Costing()
 
 
-def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectives:
+def _objectives(
+    table: Mapping[str, Any], kind: str, faults: Faults, *, has_targets: bool
+) -> Objectives:
     if not table:
         return DEFAULT_OBJECTIVES[kind]
     found: Objectives | None = _part(Objectives, table, ("objectives",), faults)
@@ -473,7 +472,8 @@ def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectiv
     known = metric_names(kind)
     for key, names in (("minimise", found.minimise), ("maximise", found.maximise)):
         for index, name in enumerate(names):
-            if name not in known:
+            is_by_targets = has_targets and (key, name) == ("minimise", SHORTFALL.name)
+            if name not in known and not is_by_targets:
                 path = ("objectives", key, index, name)
                 faults.say(
                     path[:3], f"{name!r} is no metric of a {kind} study", nearest(name, known)
