@@ -9,11 +9,11 @@ import streamlit as st
 
 from planner.costing.places import scenarios_of
 from planner.costing.recost import stored_study
+from planner.documents.figures import figure, human, is_metric, scale_of, unit_of
 from planner.documents.text import DECISIONS, SHORT, STALE
 from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import figure, human, is_metric, scale_of, unit_of
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (

@@ -30,6 +30,7 @@ ROOMS_OF = {
     "vl_convert": ("planner/report/*",),
     "xlsxwriter": ("planner/report/*",),
     "pylopdf_fonts_zh_cn": ("planner/report/*",),
+    "SALib": ("planner/uncertainty/*",),
 }
 """Which rooms may import which library; a library that is not here has no room yet."""
 
