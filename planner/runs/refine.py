@@ -77,11 +77,9 @@ def refined(
     if study.search.driver == "sample":
         first = near[promoted(layouts, near, cheap(near))]
         driver = make_driver("sample", explored.engine, first)
-        found = refine_by(driver, layouts, cheap, replays.scores, most, is_stopped, together=1)
+        found = refine_by(driver, layouts, cheap, replays.scores, most, is_stopped)
     else:
-        found = refine(
-            layouts, near, cheap, replays.scores, most, is_stopped, together=1, is_whole=is_whole
-        )
+        found = refine(layouts, near, cheap, replays.scores, most, is_stopped, is_whole=is_whole)
     return Refinement(
         _rows(study, replays, found, space), _said(study, replays, found, most, len(near), space)
     )

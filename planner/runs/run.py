@@ -260,7 +260,7 @@ def _refined(work: _Work, stop: list[str], started: float) -> Refinement:
             stop.append("budget")
         return bool(stop) and (stop != ["budget"] or seconds(0, time.perf_counter() - started))
 
-    work.replays.after = lambda: work.look_up(stop)
+    work.replays.after, work.replays.is_stopped = lambda: work.look_up(stop), is_stopped
     most = replays_of(work.engine.study)
     found = refined(
         work.explored, work.total.physical(), work.replays, most, is_stopped, is_whole=is_swept

@@ -11,7 +11,7 @@ its hypervolume grows and the budget lasts. Rows of different tiers are never co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -25,7 +25,8 @@ from simkernel.columns import Codes, Floats, Masks
 ACCELERATOR = "accelerator"
 
 Evaluator = Callable[[Ints], Scores]
-"""From level codes (n, axes) of legal candidates to their scores, in the same order."""
+"""From level codes (n, axes) of legal candidates to their scores, in the same order; of the first
+few only where a costly tier was stopped among them."""
 
 
 class Proposer(Protocol):
@@ -57,6 +58,9 @@ STALL_REPLAYS = 4 * BATCH
 MOST_CELLS = 1 << 18
 """Distances looked at together: 2 MB stay in a second-level cache."""
 
+MOST_MARKS = 200
+"""Points of a trace, more than a chart can show."""
+
 REFERENCE = 1.1
 """Where hypervolume is measured from, the front replayed reaching from 0 to 1."""
 
@@ -69,14 +73,12 @@ class Refined:
     ----------
     codes : (n, axes) plans replayed, in the order of replay
     cheap, costly : scores of both tiers, (n, sites, k) and (n, sites)
-    marks : counts of plans replayed at which the front was looked at
     ended : why it ended, for a person
     """
 
     codes: Ints
     cheap: Scores
     costly: Scores
-    marks: list[int] = field(default_factory=list)
     ended: str = ""
 
     def __len__(self) -> int:
@@ -90,7 +92,8 @@ class Refined:
     @property
     def trace(self) -> list[tuple[int, float]]:
         """Plans replayed, and hypervolume of their front, in extents of the last front."""
-        return [(count, self.hypervolume(count)) for count in self.marks]
+        counts = np.unique(np.linspace(1, len(self), min(len(self), MOST_MARKS)).astype(int))
+        return [(int(count), self.hypervolume(int(count))) for count in counts if count]
 
     def hypervolume(self, count: int) -> float:
         """Of the first so many plans replayed."""
@@ -118,7 +121,6 @@ def refine(
     most: int,
     is_stopped: Callable[[], bool] = lambda: False,
     *,
-    together: int = BATCH,
     is_whole: bool = False,
 ) -> Refined:
     """Replay what the cheap tier finds worth it.
@@ -129,12 +131,11 @@ def refine(
     codes : (n, axes) plans the cheap tier finds worth it: a `guard_band`, or a physical front
     cheap, costly : the tiers
     most : plans to replay at most, the budget
-    is_stopped : asked between replays
-    together : plans given to the costly tier at once
+    is_stopped : asked before every batch; the costly tier may ask more often
     is_whole : no other plan is within the guard band, so neighbours are not looked at
     """
     told = cheap(codes)
-    work = _Loop(layouts, costly, most, is_stopped, together, is_whole)
+    work = _Loop(layouts, costly, most, is_stopped, is_whole)
     first = promoted(layouts, codes, told)
     work.replay(codes, told, first)
     if not len(first):
@@ -159,14 +160,12 @@ def refine_by(
     costly: Evaluator,
     most: int,
     is_stopped: Callable[[], bool] = lambda: False,
-    *,
-    together: int = BATCH,
 ) -> Refined:
     """Replay what a driver of the seam asks for; parameters as `refine`.
 
     The cheap tier scores the same plans, so that its ranks can be compared.
     """
-    work = _Loop(layouts, costly, most, is_stopped, together, is_whole=True)
+    work = _Loop(layouts, costly, most, is_stopped, is_whole=True)
     while not work.found.ended:
         codes, before = driver.ask(), len(work.found)
         if not len(codes):
@@ -264,7 +263,6 @@ class _Loop:
     costly: Evaluator
     most: int
     is_stopped: Callable[[], bool]
-    together: int
     is_whole: bool
 
     def __post_init__(self) -> None:
@@ -273,14 +271,16 @@ class _Loop:
         self.seen: set[int] = set()
 
     def replay(self, codes: Ints, told: Scores, rows: Codes) -> None:
-        """Replay some plans, a few together; says why where it has to end."""
-        for start in range(0, len(rows), self.together):
+        """Replay some plans batch by batch; says why where it has to end."""
+        for start in range(0, len(rows), BATCH):
             left = self.most - len(self.found)
             if left <= 0 or self.is_stopped():
                 self.found.ended = "the budget is spent" if left <= 0 else "it was stopped"
                 return
-            some = rows[start : start + min(self.together, left)]
+            some = rows[start : start + min(BATCH, left)]
             self._add(codes[some], Scores(told.points[some], told.excess[some]))
+            if self.found.ended:
+                return
 
     def fresh(self, codes: Ints) -> Ints:
         """Plans the cheap tier kept, and neighbours of replayed ones near the front: news only."""
@@ -305,12 +305,16 @@ class _Loop:
 
     def _add(self, codes: Ints, told: Scores) -> None:
         found, said = self.found, self.costly(codes)
+        done = len(said.excess)
+        found.ended = found.ended if done == len(codes) else "it was stopped"
+        codes, told = codes[:done], Scores(told.points[:done], told.excess[:done])
+        if not done:
+            return
         is_first = not len(found)
         self.seen.update(keys_of(self.layouts.space, codes).tolist())
         found.codes = np.concatenate([found.codes, codes])
         found.cheap = told if is_first else _stacked(found.cheap, told)
         found.costly = said if is_first else _stacked(found.costly, said)
-        found.marks.append(len(found))
 
     @property
     def size(self) -> Floats:
