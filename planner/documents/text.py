@@ -52,6 +52,7 @@ STOPPED = (
 CUT_SHORT = "ENDED EARLY, by its budget or by a person: this is the front of what was evaluated.\n"
 SAID = (
     "search",
+    "replay",
     "facts",
     "traffic",
     "peak",

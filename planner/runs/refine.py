@@ -45,6 +45,16 @@ class Refinement:
     said: dict[str, Any] = field(default_factory=dict)
 
 
+def why_replayed(study: Study, most: int) -> str:
+    """Who chooses what is replayed, and why, for a person."""
+    if study.search.driver == "sample":
+        return f"{most} plans at most, proposed by sample, which was asked for"
+    return (
+        f"{most} plans at most; one costs a thousand of the closed form and more, which therefore "
+        "chooses them: its front, the best of every chip, its guard band"
+    )
+
+
 def refined(
     explored: Explored,
     physical: Mapping[str, Any],

@@ -200,8 +200,13 @@ def within_band(told: Scores, front: Scores) -> Masks:
 
     A plan over its limits by less than the band may keep them in the costly tier.
     """
+    return hoped_shortfalls(told, front) < 0
+
+
+def hoped_shortfalls(told: Scores, front: Scores) -> Floats:
+    """How far plans that are better by the band are from a front, in its extents; (n,)."""
     hoped = _better(told.points, BAND_FRAC)
-    return _shortfalls(hoped, told.excess <= BAND_FRAC, front, _scale(front)[1]) < 0
+    return _shortfalls(hoped, told.excess <= BAND_FRAC, front, _scale(front)[1])
 
 
 def promoted(layouts: Layouts, codes: Ints, told: Scores) -> Codes:
@@ -368,7 +373,9 @@ def _shortfalls(points: Floats, is_fit: Masks, front: Scores, size: Floats) -> F
     some = max(1, MOST_CELLS // max(best.size, 1))
     for start in range(0, len(row), some):
         rows, own = row[start : start + some], points[row, site][start : start + some]
-        apart = ((own[:, None, :] - best[None]) / size).min(axis=2)
+        apart = np.full((len(own), len(best)), np.inf)
+        for column, each in enumerate(size):  # a reduction over so few is slow in one array
+            np.minimum(apart, (own[:, column, None] - best[None, :, column]) / each, out=apart)
         np.minimum.at(short, rows, apart.max(axis=1, initial=-np.inf))
     return short
 
