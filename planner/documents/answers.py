@@ -88,7 +88,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         front = _lines(archive.front(record.run))
         options = _lines(archive.sample(record.run)) if _keeps_options(record) else None
         replayed = _lines(archive.sample(record.run)) if _is_replayed(record) else None
-    summary = record.summary
+    summary, targets = record.summary, record.start.resolved.get("targets")
     return {
         "run": record.run,
         "study": record.start.study,
@@ -108,6 +108,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         "nearest": dict(summary.nearest) if summary else {},
         "notes": dict(summary.notes) if summary else {},
         "objectives": record.start.resolved["objectives"],
+        **({"targets": targets} if targets else {}),
         "seconds": summary.seconds if summary else None,
         "evaluated_per_s_per_core": summary.evaluated_per_s_per_core if summary else None,
         "front_hash": summary.front_hash if summary else None,

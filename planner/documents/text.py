@@ -41,6 +41,7 @@ SHORT = {
     "supernode_devices": "domain", "tensor_parallel": "tp", "pipeline_parallel": "pp",
     "context_parallel": "cp", "expert_parallel": "ep", "data_parallel": "dp",
     "attention_data_parallel": "adp", "kv_precision": "kv",
+    "missed_targets": "misses",
     "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
 }  # fmt: skip
 MOST_ROWS = 40
@@ -52,6 +53,7 @@ STOPPED = (
 CUT_SHORT = "ENDED EARLY, by its budget or by a person: this is the front of what was evaluated.\n"
 SAID = (
     "search",
+    "replay",
     "facts",
     "traffic",
     "peak",
@@ -77,6 +79,7 @@ def run_text(document: Mapping[str, Any]) -> str:
     objectives = (*wanted.get("minimise", ()), *wanted.get("maximise", ()))
     if document["front"]:
         lines.append(_front_table(document["front"], objectives))
+        lines += _target_lines(document["front"], document.get("targets", {}))
     else:
         lines += _said_of_no_front(document["state"])
         lines += _nearest_lines(document.get("nearest", {}))
@@ -252,10 +255,24 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
     known = [n for n in DECISIONS if any(row.get(n) is not None for row in front)]
     varied = [n for n in known if n in ALWAYS or _is_chosen(n, front)]
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
+    names += ["missed_targets"] * ("missed_targets" in front[0])
     rows = ([_figure(row.get(name)) for name in names] for row in front[:MOST_ROWS])
     text = table_text("front", [SHORT.get(name, name) for name in names], rows)
     more = len(front) - MOST_ROWS
     return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
+
+
+def _target_lines(front: Sequence[Mapping[str, Any]], targets: Mapping[str, float]) -> list[str]:
+    """How many plans of the front meet what is wished for."""
+    if not targets:
+        return []
+    missed = [row["missed_targets"].split("; ") for row in front]
+    each = [
+        f"{name} {_figure(wish)}: {sum(name not in names for names in missed)}"
+        for name, wish in targets.items()
+    ]
+    whole = sum(names == [""] for names in missed)
+    return [f"targets met by plans of the front, of {len(front)}: {', '.join(each)}; all: {whole}"]
 
 
 def _tier_lines(document: Mapping[str, Any], objectives: Sequence[str]) -> list[str]:

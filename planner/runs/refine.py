@@ -45,6 +45,16 @@ class Refinement:
     said: dict[str, Any] = field(default_factory=dict)
 
 
+def why_replayed(study: Study, most: int) -> str:
+    """Who chooses what is replayed, and why, for a person."""
+    if study.search.driver == "sample":
+        return f"{most} plans at most, proposed by sample, which was asked for"
+    return (
+        f"{most} plans at most; one costs a thousand of the closed form and more, which therefore "
+        "chooses them: its front, the best of every chip, its guard band"
+    )
+
+
 def refined(
     explored: Explored,
     physical: Mapping[str, Any],
@@ -77,11 +87,9 @@ def refined(
     if study.search.driver == "sample":
         first = near[promoted(layouts, near, cheap(near))]
         driver = make_driver("sample", explored.engine, first)
-        found = refine_by(driver, layouts, cheap, replays.scores, most, is_stopped, together=1)
+        found = refine_by(driver, layouts, cheap, replays.scores, most, is_stopped)
     else:
-        found = refine(
-            layouts, near, cheap, replays.scores, most, is_stopped, together=1, is_whole=is_whole
-        )
+        found = refine(layouts, near, cheap, replays.scores, most, is_stopped, is_whole=is_whole)
     return Refinement(
         _rows(study, replays, found, space), _said(study, replays, found, most, len(near), space)
     )

@@ -1,4 +1,4 @@
-"""What would have to give where nothing is feasible: the smallest relaxation of each limit, proved.
+"""What would have to give where nothing is feasible: each limit's smallest relaxation, proved.
 
 One limit at a time is left out and its own metric made the only objective: what the best plan has
 then is the least that the limit has to be, all others kept. The study with that limit is evaluated

@@ -31,7 +31,7 @@ from planner.explain.nearest import least_over, nearest_costed
 from planner.runs.facts_used import facts_hash, facts_used
 from planner.runs.kinds import cost, kind_of, sweep
 from planner.runs.physics import PHYSICS, replays_of
-from planner.runs.refine import Refinement, refined
+from planner.runs.refine import Refinement, refined, why_replayed
 from planner.runs.relaxed import relaxations
 from planner.runs.resume import (
     TakenUp,
@@ -200,6 +200,8 @@ def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budg
     else:
         choice = chosen(engine, budget, kind_of(engine.study).is_searchable, most)
     notes = {"search": f"{choice.driver}: {choice.reason}"}
+    if most:
+        notes["replay"] = why_replayed(engine.study, most)
     if earlier:
         notes["resumed"] = f"{taken.total.evaluated} evaluations of run {earlier} were kept"
     explored = Explored(engine) if most or choice.driver != "sweep" else None
@@ -260,7 +262,7 @@ def _refined(work: _Work, stop: list[str], started: float) -> Refinement:
             stop.append("budget")
         return bool(stop) and (stop != ["budget"] or seconds(0, time.perf_counter() - started))
 
-    work.replays.after = lambda: work.look_up(stop)
+    work.replays.after, work.replays.is_stopped = lambda: work.look_up(stop), is_stopped
     most = replays_of(work.engine.study)
     found = refined(
         work.explored, work.total.physical(), work.replays, most, is_stopped, is_whole=is_swept

@@ -15,13 +15,17 @@ import numpy as np
 
 from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import Desk
-from planner.search.tiers import best_rows, within_band
+from planner.search.tiers import best_rows, hoped_shortfalls
 from planner.space.blocks import Keys
 from planner.training.evaluate import Evaluated
 from simkernel.columns import Codes, Floats, Masks
 
 COUNTED = ("devices", "stranded_devices", "nodes", "supernodes", "purchase_units")
 """Metrics that are whole, and are priced as such."""
+
+
+MOST_NEAR = 1000
+"""Plans kept of one batch of bills, the nearest to the front: more are not replayed in a night."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,9 @@ class Band:
         if not len(memo):
             return memo
         front = self.front.scores if len(self.front) else memo.take(slice(0, 0)).scores
-        return memo.take(within_band(memo.scores, front))
+        short = hoped_shortfalls(memo.scores, front)
+        order = np.argsort(short, kind="stable")[:MOST_NEAR]
+        return memo.take(np.sort(order[short[order] < 0]))
 
     def _scores(self, columns: Mapping[str, Any], found: Evaluated) -> SiteScores:
         """Objectives at every site, and the excess of all limits."""

@@ -6,8 +6,9 @@ stays here with what a reader is told of it, so a run that goes on pays for noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import Desk, desk_of
 from planner.explain.plan import plain
 from planner.runs.physics import PHYSICS
-from planner.search.near import violation
+from planner.search.near import no_memo, violation
 from planner.search.sweep import named_rows
 from planner.space.blocks import Ints, keys_of, values_of
 from planner.space.plan_keys import codes_of, plan_name
@@ -67,12 +68,14 @@ class Replays:
     known : design key to what its replay came to
     unsaved : keys replayed since they were last written down
     after : called after every replay
+    is_stopped : asked between replays
     """
 
     engine: Any
     known: dict[int, OneReplay] = field(default_factory=dict)
     unsaved: list[int] = field(default_factory=list)
     after: Callable[[], None] = lambda: None
+    is_stopped: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         """The desk is laid once, for every chip of the space."""
@@ -85,15 +88,27 @@ class Replays:
         Parameters
         ----------
         codes : (n, axes) level codes of legal candidates
+
+        Returns
+        -------
+        of all of them, or where it was stopped of those before the first without a replay
         """
         keys = [int(key) for key in keys_of(self.engine.space, codes)]
-        for key in keys:
-            if key not in self.known:
-                self.known[key] = replay_of(self.engine, self.desk, key)
-                self.unsaved.append(key)
-                self.after()
-        rows = [self.known[key] for key in keys]
+        for key, found in self._replayed([key for key in keys if key not in self.known]):
+            self.known[key] = found
+            self.unsaved.append(key)
+            self.after()
+        rows = [self.known[key] for key in takewhile(self.known.__contains__, keys)]
+        if not rows:
+            return no_memo().scores
         return SiteScores(np.stack([r.points for r in rows]), np.stack([r.excess for r in rows]))
+
+    def _replayed(self, keys: Sequence[int]) -> Iterator[tuple[int, OneReplay]]:
+        """Replays one after the other until it is stopped."""
+        for key in keys:
+            if self.is_stopped():
+                return
+            yield key, replay_of(self.engine, self.desk, key)
 
 
 def replay_of(engine: Any, desk: Desk, key: int) -> OneReplay:

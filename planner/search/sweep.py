@@ -26,6 +26,7 @@ import numpy as np
 
 from planner.archive.columns import ledger_columns
 from planner.costing.price_desk import desk_of
+from planner.costing.targets import is_ranked_by_targets
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
 from planner.runs.physics import PHYSICS, replays_of
@@ -256,12 +257,13 @@ def _to_digits(values: Floats, digits: int) -> Floats:
 def further_criteria(study: Study) -> dict[str, float]:
     """Physical metrics that a study compares and that the others do not settle, with their sign.
 
-    Its objectives, and the metrics whose band it limits: bands come with costing, after the front
-    is made. A band grows with its metric.
+    Its objectives, the targets that they rank by, and the metrics whose band it limits: bands come
+    with costing, after the front is made. A band grows with its metric.
     """
     wanted = [(name, 1.0) for name in study.objectives.minimise]
     wanted += [(name, -1.0) for name in study.objectives.maximise]
     bands = [name for name in study.limits if name.endswith(("_low", "_high"))]
+    bands += study.targets if is_ranked_by_targets(study) else ()
     wanted += [(name, -1.0 if is_at_least(name) else 1.0) for name in bands]
     owners = [(find_metric(name), sign) for name, sign in wanted]
     return {

@@ -11,7 +11,7 @@ its hypervolume grows and the budget lasts. Rows of different tiers are never co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -25,7 +25,8 @@ from simkernel.columns import Codes, Floats, Masks
 ACCELERATOR = "accelerator"
 
 Evaluator = Callable[[Ints], Scores]
-"""From level codes (n, axes) of legal candidates to their scores, in the same order."""
+"""From level codes (n, axes) of legal candidates to their scores, in the same order; of the first
+few only where a costly tier was stopped among them."""
 
 
 class Proposer(Protocol):
@@ -44,6 +45,9 @@ BAND_FRAC = 0.10
 LEAST_PER_CHIP = 2
 """Plans of every accelerator that are replayed whatever the cheap model says of it."""
 
+MOST_SPREAD = 1000
+"""Plans of a front that are put in order: more are not replayed in a night."""
+
 BATCH = 16
 """Plans chosen together, before what they showed is learnt from."""
 
@@ -53,6 +57,9 @@ STALL_REPLAYS = 4 * BATCH
 
 MOST_CELLS = 1 << 18
 """Distances looked at together: 2 MB stay in a second-level cache."""
+
+MOST_MARKS = 200
+"""Points of a trace, more than a chart can show."""
 
 REFERENCE = 1.1
 """Where hypervolume is measured from, the front replayed reaching from 0 to 1."""
@@ -66,14 +73,12 @@ class Refined:
     ----------
     codes : (n, axes) plans replayed, in the order of replay
     cheap, costly : scores of both tiers, (n, sites, k) and (n, sites)
-    marks : counts of plans replayed at which the front was looked at
     ended : why it ended, for a person
     """
 
     codes: Ints
     cheap: Scores
     costly: Scores
-    marks: list[int] = field(default_factory=list)
     ended: str = ""
 
     def __len__(self) -> int:
@@ -87,7 +92,8 @@ class Refined:
     @property
     def trace(self) -> list[tuple[int, float]]:
         """Plans replayed, and hypervolume of their front, in extents of the last front."""
-        return [(count, self.hypervolume(count)) for count in self.marks]
+        counts = np.unique(np.linspace(1, len(self), min(len(self), MOST_MARKS)).astype(int))
+        return [(int(count), self.hypervolume(int(count))) for count in counts if count]
 
     def hypervolume(self, count: int) -> float:
         """Of the first so many plans replayed."""
@@ -115,7 +121,6 @@ def refine(
     most: int,
     is_stopped: Callable[[], bool] = lambda: False,
     *,
-    together: int = BATCH,
     is_whole: bool = False,
 ) -> Refined:
     """Replay what the cheap tier finds worth it.
@@ -126,12 +131,11 @@ def refine(
     codes : (n, axes) plans the cheap tier finds worth it: a `guard_band`, or a physical front
     cheap, costly : the tiers
     most : plans to replay at most, the budget
-    is_stopped : asked between replays
-    together : plans given to the costly tier at once
+    is_stopped : asked before every batch; the costly tier may ask more often
     is_whole : no other plan is within the guard band, so neighbours are not looked at
     """
     told = cheap(codes)
-    work = _Loop(layouts, costly, most, is_stopped, together, is_whole)
+    work = _Loop(layouts, costly, most, is_stopped, is_whole)
     first = promoted(layouts, codes, told)
     work.replay(codes, told, first)
     if not len(first):
@@ -156,14 +160,12 @@ def refine_by(
     costly: Evaluator,
     most: int,
     is_stopped: Callable[[], bool] = lambda: False,
-    *,
-    together: int = BATCH,
 ) -> Refined:
     """Replay what a driver of the seam asks for; parameters as `refine`.
 
     The cheap tier scores the same plans, so that its ranks can be compared.
     """
-    work = _Loop(layouts, costly, most, is_stopped, together, is_whole=True)
+    work = _Loop(layouts, costly, most, is_stopped, is_whole=True)
     while not work.found.ended:
         codes, before = driver.ask(), len(work.found)
         if not len(codes):
@@ -198,15 +200,21 @@ def within_band(told: Scores, front: Scores) -> Masks:
 
     A plan over its limits by less than the band may keep them in the costly tier.
     """
+    return hoped_shortfalls(told, front) < 0
+
+
+def hoped_shortfalls(told: Scores, front: Scores) -> Floats:
+    """How far plans that are better by the band are from a front, in its extents; (n,)."""
     hoped = _better(told.points, BAND_FRAC)
-    return _shortfalls(hoped, told.excess <= BAND_FRAC, front, _scale(front)[1]) < 0
+    return _shortfalls(hoped, told.excess <= BAND_FRAC, front, _scale(front)[1])
 
 
 def promoted(layouts: Layouts, codes: Ints, told: Scores) -> Codes:
     """Places of the plans to replay first: the front of all, and the best few of every chip.
 
-    The best in each objective lead. Of a chip on which nothing is feasible those that miss by less
-    than the guard band.
+    The best in each objective lead, the front follows from end to end: each next plan is the one
+    farthest from all before. Of a chip on which nothing is feasible those that miss by less than
+    the guard band.
     """
     chips = codes[:, layouts.space.axes.index(ACCELERATOR)]
     is_front = best_rows(told)
@@ -216,21 +224,31 @@ def promoted(layouts: Layouts, codes: Ints, told: Scores) -> Codes:
         rows = np.flatnonzero(chips == chip)
         best = rows[np.argsort(short[rows], kind="stable")[:LEAST_PER_CHIP]]
         chosen.update(best[np.isfinite(short[best])].tolist())
-    first = {row: place for place, row in enumerate(_corners(told, is_front))}
-    ordered = sorted(
-        chosen, key=lambda row: (first.get(row, len(first)), not is_front[row], short[row], row)
-    )
+    first = {row: place for place, row in enumerate(_from_end_to_end(told, is_front))}
+    ordered = sorted(chosen, key=lambda row: (first.get(row, len(first)), short[row], row))
     return np.array(ordered, dtype=np.int64)
 
 
-def _corners(told: Scores, is_front: Masks) -> list[int]:
-    """The best plan in each objective, in the order of the objectives, each once."""
+def _from_end_to_end(told: Scores, is_front: Masks) -> list[int]:
+    """Places of a front: the best in each objective, then always the farthest from all before.
+
+    References
+    ----------
+    Gonzalez, Theor. Comput. Sci. 38, 1985: farthest-first traversal.
+    """
     front = np.flatnonzero(is_front)
     if not len(front):
         return []
     is_fit = (told.excess <= 0)[front][..., None]
-    best = np.where(is_fit, told.points[front], np.inf).min(axis=1).argmin(axis=0)
-    return list(dict.fromkeys(front[best].tolist()))
+    best = np.where(is_fit, told.points[front], np.inf).min(axis=1)
+    places = list(dict.fromkeys(best.argmin(axis=0).tolist()))
+    scaled = best / _scale(told)[1]
+    apart = np.abs(scaled[:, None] - scaled[places][None]).max(axis=2).min(axis=1)
+    while len(places) < min(len(front), MOST_SPREAD):
+        apart[places] = -1.0
+        places.append(int(apart.argmax()))
+        apart = np.minimum(apart, np.abs(scaled - scaled[places[-1]]).max(axis=1))
+    return [int(front[place]) for place in places]
 
 
 def best_rows(scores: Scores) -> Masks:
@@ -250,7 +268,6 @@ class _Loop:
     costly: Evaluator
     most: int
     is_stopped: Callable[[], bool]
-    together: int
     is_whole: bool
 
     def __post_init__(self) -> None:
@@ -259,14 +276,16 @@ class _Loop:
         self.seen: set[int] = set()
 
     def replay(self, codes: Ints, told: Scores, rows: Codes) -> None:
-        """Replay some plans, a few together; says why where it has to end."""
-        for start in range(0, len(rows), self.together):
+        """Replay some plans batch by batch; says why where it has to end."""
+        for start in range(0, len(rows), BATCH):
             left = self.most - len(self.found)
             if left <= 0 or self.is_stopped():
                 self.found.ended = "the budget is spent" if left <= 0 else "it was stopped"
                 return
-            some = rows[start : start + min(self.together, left)]
+            some = rows[start : start + min(BATCH, left)]
             self._add(codes[some], Scores(told.points[some], told.excess[some]))
+            if self.found.ended:
+                return
 
     def fresh(self, codes: Ints) -> Ints:
         """Plans the cheap tier kept, and neighbours of replayed ones near the front: news only."""
@@ -291,12 +310,16 @@ class _Loop:
 
     def _add(self, codes: Ints, told: Scores) -> None:
         found, said = self.found, self.costly(codes)
+        done = len(said.excess)
+        found.ended = found.ended if done == len(codes) else "it was stopped"
+        codes, told = codes[:done], Scores(told.points[:done], told.excess[:done])
+        if not done:
+            return
         is_first = not len(found)
         self.seen.update(keys_of(self.layouts.space, codes).tolist())
         found.codes = np.concatenate([found.codes, codes])
         found.cheap = told if is_first else _stacked(found.cheap, told)
         found.costly = said if is_first else _stacked(found.costly, said)
-        found.marks.append(len(found))
 
     @property
     def size(self) -> Floats:
@@ -350,7 +373,9 @@ def _shortfalls(points: Floats, is_fit: Masks, front: Scores, size: Floats) -> F
     some = max(1, MOST_CELLS // max(best.size, 1))
     for start in range(0, len(row), some):
         rows, own = row[start : start + some], points[row, site][start : start + some]
-        apart = ((own[:, None, :] - best[None]) / size).min(axis=2)
+        apart = np.full((len(own), len(best)), np.inf)
+        for column, each in enumerate(size):  # a reduction over so few is slow in one array
+            np.minimum(apart, (own[:, column, None] - best[None, :, column]) / each, out=apart)
         np.minimum.at(short, rows, apart.max(axis=1, initial=-np.inf))
     return short
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
-from planner.metrics import metric_names
+from planner.metrics import SHORTFALL, metric_names
 from planner.study.faults import Faults, Place, nearest, parse_toml, part
 from planner.study.fleet import Fleet, read_fleet
 from planner.study.levels import BadLevel, levels_of, what_to_do
@@ -32,12 +32,13 @@ from planner.study.parts import (
     TrainWorkload,
     Workload,
 )
+from planner.study.places import read_costing
 from planner.study.traffic import check_serving, traces_named, with_files
 from simkernel.errors import BadFile
 
 SECTIONS = (
-    *("study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios"),
-    *("search", "fleet", "network", "presets"),
+    *("study", "workload", "axes", "costing", "limits", "targets", "objectives", "pin"),
+    *("scenarios", "search", "fleet", "network", "presets"),
 )
 
 HEADER = ("name", "kind", "seed", "tables", "preset")
@@ -78,6 +79,7 @@ class Study:
     costing, objectives : their tables, resolved
     limits : metric to worst value allowed: an upper bound, or a lower bound for what is better
         when larger (`planner.metrics.is_at_least`)
+    targets : metric to a value that is wished for, told of every plan and required of none
     pin : derived quantity to the value it is set to; "unit_w.GB200" for a figure of one chip
     scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
         choose; every combination is costed apart and has a front of its own
@@ -97,6 +99,7 @@ class Study:
     axes: Mapping[str, tuple[Level, ...]]
     costing: Costing
     limits: Mapping[str, float]
+    targets: Mapping[str, float]
     objectives: Objectives
     pin: Mapping[str, float]
     scenarios: Mapping[str, tuple[float, ...]]
@@ -188,6 +191,7 @@ def study_document(study: Study) -> dict[str, Any]:
         "limits": dict(study.limits),
         "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
         "pin": dict(study.pin),
+        **({"targets": dict(study.targets)} if study.targets else {}),
         **_scenarios_document(study),
         **({} if study.search == Search() else {"search": _given(asdict(study.search))}),
         **({} if study.fleet == Fleet() else {"fleet": _plain(asdict(study.fleet))}),
@@ -272,9 +276,12 @@ def _checked(
         tables=_from(folder, header.tables) if header else "",
         workloads=_workloads(tables["workload"], kind, faults, folder, names),
         axes=_axes(tables["axes"], kind, faults, names),
-        costing=_costing(tables["costing"], faults, names),
+        costing=read_costing(tables["costing"], faults, names.site, names.accelerator),
         limits=numbers(tables["limits"], "limits", metric_names(kind), faults),
-        objectives=_objectives(tables["objectives"], kind, faults),
+        targets=numbers(tables["targets"], "targets", metric_names(kind), faults),
+        objectives=_objectives(
+            tables["objectives"], kind, faults, has_targets=bool(tables["targets"])
+        ),
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
@@ -448,27 +455,9 @@ def _search(table: Mapping[str, Any], faults: Faults) -> Search:
     return found
 
 
-def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:
-    listed = dict(table)
-    if isinstance(listed.get("site"), str):
-        listed["site"] = [listed["site"]]
-    sites = listed.get("site")
-    if isinstance(sites, list | tuple) and all(isinstance(site, str) for site in sites):
-        path: Path = ("costing", "site")
-        listed["site"] = [faults.looked_up(names.site, site, path) for site in sites]
-        if len(set(listed["site"])) < len(sites) or not sites:
-            faults.add(path, sites, "is empty or repeats", 'wanted each site once, e.g. ["se"]')
-    for key in ("price_usd", "all_in_usd_per_device", "all_in_usd_per_unit"):
-        prices = listed.get(key)
-        if isinstance(prices, Mapping):
-            listed[key] = {
-                faults.looked_up(names.accelerator, chip, ("costing", key, chip)): price
-                for chip, price in prices.items()
-            }
-    return part(Costing, listed, ("costing",), faults) or Costing()
-
-
-def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectives:
+def _objectives(
+    table: Mapping[str, Any], kind: str, faults: Faults, *, has_targets: bool
+) -> Objectives:
     if not table:
         return DEFAULT_OBJECTIVES[kind]
     found: Objectives | None = part(Objectives, table, ("objectives",), faults)
@@ -478,7 +467,8 @@ def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectiv
     known = metric_names(kind)
     for key, names in (("minimise", found.minimise), ("maximise", found.maximise)):
         for index, name in enumerate(names):
-            if name not in known:
+            is_by_targets = has_targets and (key, name) == ("minimise", SHORTFALL.name)
+            if name not in known and not is_by_targets:
                 path = ("objectives", key, index, name)
                 faults.say(
                     path[:3], f"{name!r} is no metric of a {kind} study", nearest(name, known)

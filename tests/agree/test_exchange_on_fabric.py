@@ -1,4 +1,4 @@
-"""An exchange between experts, pair of domains by pair on a whole fabric, against one rank's share.
+"""An exchange of experts, pair of domains by pair on a whole fabric, against one rank's share.
 
 The replay of a step knows one rank of every stage: a flow of all it sends to other domains, on its
 own port and on its part of the uplinks. Here every device is on the fabric.

@@ -1,4 +1,4 @@
-"""Nothing is feasible: how far each limit has to give, held to the study that has the new limit."""
+"""Nothing is feasible: how far each limit has to give, held to the study with the new limit."""
 
 import pytest
 from small import DENSE, planner, study_of, with_lines
