@@ -13,6 +13,7 @@ from planner.pages import desk
 from planner.pages.charts import CHOSEN, OKABE_ITO
 from planner.pages.desk import Desk
 from planner.space.plan_keys import plan_key
+from planner.training.evaluate import is_step_given
 
 ROW_PX = 22
 LOOKED_AT = {"the start of the step": "start", "the end of the step": "end"}
@@ -23,6 +24,9 @@ def draw_step(found: Desk, plan: str) -> None:
     if found.record.start.kind != "train":
         return
     st.subheader("When: the step replayed")
+    if is_step_given(desk.study_of(found)):
+        st.info("The study gives how long a step takes: there is nothing to replay.")
+        return
     if not st.toggle("replay its step", key=desk.kept("replay_step", False)):
         return
     part = st.radio(

@@ -207,6 +207,10 @@ def replayed_plan(engine: Engine, columns: Mapping[str, Any], accelerator: str) 
     closed = evaluate(engine, columns, accelerator)
     if closed.limits["kernels"].excess[0] > 0:
         return Replay(closed, {"broken": "no step of it can run"})
+    if is_step_given(engine.study):
+        return Replay(
+            closed, {"broken": "", "marks": "the study gives the step: nothing replayed"}
+        )
     plan = ready(engine, columns, accelerator)
     found = replayed(plan, engine.study.seed)
     told: dict[str, float | str] = {

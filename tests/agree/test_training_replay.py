@@ -197,6 +197,20 @@ def test_a_pair_is_what_the_closed_form_makes_of_it():
     assert pipeline.seconds[1, PAIR] == times.pair_s[0]
 
 
+def test_every_depth_ends_on_shared_links_and_its_phases_grow_with_passes():
+    """SimAI 270: a replay of more than two stages would hang, or events multiply."""
+    per_layer = []
+    for stages in (1, 2, 4, 8, 16, 32, 64):
+        split = {"pipeline_parallel": stages, "tensor_parallel": 1, "expert_parallel": 8}
+        pipeline, stack, _ = ready(plan(**split, global_batch_sequences=8192))
+        found = contended(pipeline, stack).step
+        wanted = found.events / pipeline.program.micro_batches
+        per_layer.append(wanted)
+        assert len(pipeline.program.stage) == 2 * stages * pipeline.program.micro_batches
+    assert max(per_layer) <= 4 * (61 + 64) + 8 * 64
+    assert min(per_layer) >= 4 * 58
+
+
 def test_every_stage_has_its_own_layers_where_the_closed_form_takes_the_heaviest():
     """61 layers on 24 stages are twos and threes: a replay of all threes would be too long."""
     split = {"pipeline_parallel": 24, "tensor_parallel": 1, "expert_parallel": 8, "devices": 768}
