@@ -20,6 +20,10 @@ def knee_text(document: Mapping[str, Any]) -> str:
         f"{counts['evaluated']:,} of {counts['enumerated']:,} candidates evaluated in "
         f"{document['seconds']:.1f} s, {document['evaluated_per_s']:,.0f} per second"
     )
+    lines.append(
+        f"placement {', '.join(document['placement'])}, innermost first; GB are sent by a device "
+        "in a step, inside its domain and to others"
+    )
     if document["assumes"]:
         lines.append(f"preset {document['preset']} assumes: {document['assumes']}")
     lines += [f"note: {words}" for words in document["notes"].values()]
