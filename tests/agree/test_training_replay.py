@@ -14,7 +14,7 @@ from simkernel.placement import order_code
 from simkernel.replay.compiled import contend_lent, machine_code
 from simkernel.replay.contended import Stage, opened_play
 from simkernel.replay.draws import Unevenness, drawn
-from simkernel.replay.phases import Uplinks, no_uplinks, phases_of
+from simkernel.replay.phases import OUTSIDE, OWN_LINKS, Uplinks, no_uplinks, phases_of
 from simkernel.replay.program import PAIR
 from simkernel.replay.step import contended_step, walked_step
 from simkernel.replay.training import pipeline_of
@@ -221,3 +221,28 @@ def test_every_stage_has_its_own_layers_where_the_closed_form_takes_the_heaviest
     assert len(set(pipeline.stage_row)) > 1
     assert np.corrcoef(layers[inner], forward_s[inner])[0, 1] == pytest.approx(1.0)
     assert walked_step(pipeline).step_s < closed_s
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_simai_292_a_replay_keeps_the_wires_as_busy_as_the_closed_form_has_them(schedule):
+    """Two tiers would price two lists of traffic; here the last stage sends as well, to nobody."""
+    pipeline, stack, _ = ready(plan(schedule, pipeline_parallel=4, expert_parallel=32))
+    found, turns = contended(pipeline, stack), pipeline.turns
+    busy_s = found.busy_frac.mean(axis=0) * found.step.step_s
+    for place, name in ((1, "inside_s"), (2, "outside_s")):
+        each, once = (float(np.ravel(getattr(p, name))[0]) for p in (turns.each, turns.once))
+        wanted_s = each * pipeline.program.micro_batches + once
+        assert busy_s[place] == pytest.approx(wanted_s, rel=5e-3)
+
+
+def test_simai_62_every_pass_but_chunked_ones_ends_with_a_send_on_its_port():
+    """Messages between stages would be a formula: nothing else could ever wait for them."""
+    pipeline, stack, _ = ready(plan(pipeline_parallel=4))
+    phases, net = phases_of(pipeline, stack, no_uplinks(pipeline))
+    send_s = float(pipeline.layout.send.floor_s[0])
+    lasts = phases.first[1:] - 1
+    assert phases.seconds[lasts] == pytest.approx(np.full(len(lasts), send_s))
+    for phase in lasts:
+        route = phases.route[phase]
+        links = net.route_links[net.route_start[route] : net.route_start[route + 1]] % OWN_LINKS
+        assert OUTSIDE in links
