@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats, Masks
+from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES
 
 WIDE_BYTES = 2.0
+"""Bytes of a 16-bit value."""
+
 NARROW_BYTES = 1.0
 
 
@@ -55,6 +57,19 @@ class Keeping:
         is_alone = is_narrow & (width >= NARROW_BYTES) & self.is_narrow_alone
         wide = np.where(is_alone | (is_cut & (not self.has_weight_copy)), 0.0, WIDE_BYTES)
         return wide + np.where(is_narrow, width * self.narrow_copies, 0.0)
+
+    def update_bytes(self, gradient_bytes: Column) -> Column:
+        """Bytes that an optimiser reads and writes for one parameter.
+
+        Parameters
+        ----------
+        gradient_bytes : number or (n,), of the gradient as it was reduced
+
+        Notes
+        -----
+        Gradient and state are read, state and the 16-bit weight written: 30 with fp32 gradients.
+        """
+        return gradient_bytes + 2.0 * self.optimiser_bytes + WIDE_BYTES
 
 
 PLAIN = Keeping()

@@ -15,13 +15,8 @@ from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats
 from simkernel.exchange import all_sends, boundary_send, collective, mirrored
 from simkernel.hardware import Chips
-from simkernel.memory import (
-    UPDATE_BYTES,
-    StageMemory,
-    StageParameters,
-    stage_memory,
-    stage_parameters,
-)
+from simkernel.keeping import WIDE_BYTES
+from simkernel.memory import StageMemory, StageParameters, stage_memory, stage_parameters
 from simkernel.models import Model, layer_counts
 from simkernel.offload import update_s
 from simkernel.ops import (
@@ -36,7 +31,7 @@ from simkernel.ops import (
 from simkernel.passes import Pass, computed
 from simkernel.placement import cut_in_runs, place
 from simkernel.roofline import stream_work
-from simkernel.share import WIDE_BYTES, Share, share_of
+from simkernel.share import Share, share_of
 from simkernel.stages import STAGES, by_device, draft_counts, stage_layers, with_drafts
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
@@ -126,7 +121,7 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     )
     to_host = 1.0 / chips.host_link_bytes_per_s
     in_host = 1.0 / chips.host_memory_bytes_per_s
-    one_parameter = np.full(len(plans), UPDATE_BYTES)
+    update_bytes = job.keeping.update_bytes(share.reduced_bytes)
     parts = _parts(share, job, model)
     drafts = draft_counts(model, has_drafts=job.has_draft_layers)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
@@ -148,8 +143,8 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
         stage_layer_counts=by_device(layers.sum(-1), held),
         dense_ranks=placement.dense_sync.size // plans.state_copies * copies,
         expert_ranks=placement.expert_data.size // plans.state_copies * copies,
-        update=computed(stream_work(share.stream, one_parameter)),
-        host_update_s=update_s(job.keeping, UPDATE_BYTES, to_host, in_host),
+        update=computed(stream_work(share.stream, update_bytes)),
+        host_update_s=update_s(share.reduced_bytes, update_bytes, to_host, in_host),
         host_s_per_byte=to_host,
         used_per_domain=placement.used_per_domain,
         expert_inside=placement.expert.inside,

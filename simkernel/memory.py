@@ -14,14 +14,12 @@ from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.exchange import held_kv_heads
-from simkernel.keeping import PLAIN, Keeping
+from simkernel.keeping import PLAIN, WIDE_BYTES, Keeping
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
 from simkernel.offload import host_bytes, on_device, staying
-from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
+from simkernel.share import Share, imbalance, tensor_cut
 from simkernel.stages import STAGES, by_device, with_drafts
-
-UPDATE_BYTES = 30.0  # gradient and state read (4 + 12), state and bf16 weight written (12 + 2)
 
 
 @dataclass(frozen=True)

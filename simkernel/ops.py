@@ -23,6 +23,7 @@ from simkernel.exchange import (
     tensor_backward,
     tensor_traffic,
 )
+from simkernel.keeping import WIDE_BYTES
 from simkernel.models import Core, LayerKind, Model, Weight, mean_keys
 from simkernel.passes import Pass, combine, computed
 from simkernel.roofline import (
@@ -34,7 +35,7 @@ from simkernel.roofline import (
     gemm_work,
     stream_work,
 )
-from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut, touched_experts
+from simkernel.share import Share, imbalance, tensor_cut, touched_experts
 
 Parts = dict[str, Pass]
 """Passes of one layer by what they are for."""

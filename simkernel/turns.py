@@ -74,11 +74,9 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     stack : of all of them, or of the same rows
     """
     each_bytes = layout.memory.per_micro_batch
-    copies = activation_copies(plans, each_bytes, layout.host_s_per_byte)
-    turns = [
-        _turn(plans, layout, stack, i, Pass() if copies is None else copies[i])
-        for i in range(len(STAGES))
-    ]
+    moved = activation_copies(plans, each_bytes, layout.host_s_per_byte)
+    copies = moved or [Pass()] * len(STAGES)
+    turns = [_turn(plans, layout, stack, i, copies[i]) for i in range(len(STAGES))]
 
     def on_devices(values: Sequence[Floats]) -> Floats:
         by_stage = np.stack([v + np.zeros(len(plans)) for v in values], axis=-1)
@@ -98,11 +96,11 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     each_s["pipeline_send"] = on_slowest([turn.send_s for turn in turns])
     each_s["data_parallel_per_micro_batch"] = on_slowest([turn.sync_s for turn in turns])
     each_s["offload"] = np.zeros(1)  # one row stands for all
-    if copies is not None:
+    if moved:
         each_s["offload"] = on_slowest([turn.offload_s for turn in turns])
     updated = _updated_parameters(plans, layout)
     once_s = {
-        "data_parallel": _longest_exposed(plans, layout, stack),
+        "data_parallel": _longest_exposed(plans, layout, stack, copies),
         "optimiser": updated * where_on_host(plans, layout.host_update_s, layout.update.hbm_s),
     }
     each, once = _work(plans, layout, updated)
@@ -214,22 +212,40 @@ def _pair_s(
     return np.minimum(at_least_s, forward_s + backward_s)
 
 
-def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
+def _longest_exposed(
+    plans: TrainingPlans, layout: Layout, stack: Stack, copies: Sequence[Pass]
+) -> Floats:
     """Once-per-step synchronisation of the device that waits longest for it."""
     exposed = [
-        _exposed(plans, stack, _device_passes(plans, layout, i), layout.sync[i], layers)
+        _exposed(plans, stack, _device_passes(plans, layout, i, copies), layout.sync[i], layers)
         for i, layers in enumerate(layout.stage_layer_counts.T)
     ]
     return np.max(np.stack(exposed, axis=-1), axis=-1)
 
 
-def _device_passes(plans: TrainingPlans, layout: Layout, i: int) -> tuple[Pass, Pass]:
-    """Forward and backward of one micro-batch on a device: both its stages where it holds two."""
-    work, mirror = layout.work[i], layout.work[-1 - i]
-    if not plans.has_folds:
-        return work.forward, work.backward
-    more = plans.stages_held - 1.0
-    return work.forward + mirror.forward.times(more), work.backward + mirror.backward.times(more)
+def _device_passes(
+    plans: TrainingPlans, layout: Layout, i: int, copies: Sequence[Pass]
+) -> tuple[Pass, Pass]:
+    """Forward and backward of one micro-batch on a device: both its stages where it holds two.
+
+    A pass that waits for its copies to the host leaves as much time for what runs beside it.
+    """
+    mirror = len(layout.work) - 1 - i
+    here, there = layout.work[i], layout.work[mirror]
+    sends = layout.send.times(plans.virtual_stages * (plans.virtual_stages > 1.0))
+    passes = [_until(done, copies[i], sends) for done in (here.forward, here.backward)]
+    if plans.has_folds:
+        more = plans.stages_held - 1.0
+        beyond = [_until(done, copies[mirror], sends) for done in (there.forward, there.backward)]
+        passes = [own + other.times(more) for own, other in zip(passes, beyond, strict=True)]
+    return passes[0], passes[1]
+
+
+def _until(done: Pass, copy: Pass, sends: Pass) -> Pass:
+    """A pass that ends no sooner than its copies do, nor than the sends that run beside it."""
+    if isinstance(copy.host_link_s, float):
+        return done
+    return replace(done, floor_s=np.maximum(combine(done, sends), copy.host_link_s))
 
 
 def _exposed(
@@ -245,7 +261,7 @@ def _exposed(
     reduce = _reduce(plans, sync).times(1.0 - each_reduce)
     forward, backward = passes
     out = overlapped(forward, gather, stack) + overlapped(backward, reduce, stack)
-    out = out - (forward.floor_s + backward.floor_s)
+    out = out - (combine(forward) + combine(backward))
     tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
     return np.maximum(out, tail)
 
