@@ -15,8 +15,13 @@ from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats
 from simkernel.exchange import all_sends, boundary_send, collective, mirrored
 from simkernel.hardware import Chips
-from simkernel.keeping import WIDE_BYTES
-from simkernel.memory import StageMemory, StageParameters, stage_memory, stage_parameters
+from simkernel.memory import (
+    StageMemory,
+    StageParameters,
+    device_parameters,
+    stage_memory,
+    stage_parameters,
+)
 from simkernel.models import Model, layer_counts
 from simkernel.offload import update_s
 from simkernel.ops import (
@@ -112,13 +117,15 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     share = share_of(job, chips, plans, placement, wires, has_experts=has_experts)
     held, copies = plans.stages_held, plans.stage_copies
     layers = stage_layers(
-        model, plans.model_stages, plans.virtual_stages, has_drafts=job.has_draft_layers
+        model,
+        plans.model_stages,
+        plans.virtual_stages,
+        has_drafts=job.has_draft_layers,
+        is_even=job.stack.cuts_evenly,
     )
     is_single = plans.model_stages == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
-    parameters = StageParameters(
-        by_device(parameters.dense, held), by_device(parameters.expert, held)
-    )
+    parameters = device_parameters(share, held, model, parameters)
     to_host = 1.0 / chips.host_link_bytes_per_s
     in_host = 1.0 / chips.host_memory_bytes_per_s
     update_bytes = job.keeping.update_bytes(share.reduced_bytes)
@@ -196,20 +203,23 @@ def _works(
 def _host_s(share: Share, model: Model, layers: Floats, has_head: Floats) -> tuple[Floats, Floats]:
     """Seconds the host launches a stage's kernels for one micro-batch, forward and back; (n, 3).
 
-    A third forward and two thirds backward; what is recomputed whole is launched again. The head
-    and the loss launch about as many kernels as a layer.
+    A third forward and two thirds backward; layers that are recomputed whole are launched again.
+    The head and the loss launch about as many kernels as a layer, once.
     """
     stack = share.stack
-    total = has_head * np.reshape(stack.dense_host_s, (-1, 1))
+    ends, total = has_head * np.reshape(stack.dense_host_s, (-1, 1)), np.zeros_like(has_head)
+    host_pairs = share.tensor * (share.tensor - 1.0) / 2.0
     for i, kind in enumerate(model.kinds):
         each: Column = stack.dense_host_s
         if kind.mlp == "moe":
             started = np.where(share.is_block_scaled, kind.experts / share.expert, 0.0)
             each = stack.moe_host_s + stack.expert_host_s * started
+        each = each * (1.0 + stack.tensor_host_frac * host_pairs)
         total = total + layers[:, :, i] * np.reshape(each, (-1, 1))
-    total = np.where(share.is_one_graph[:, None], 0.0, total)
-    again = (share.recompute_code == RECOMPUTE.index("full")) * 1.0
-    return total / 3.0, total / 3.0 * (2.0 + again[:, None])
+    is_launched = np.where(share.is_one_graph[:, None], 0.0, 1.0 / 3.0)
+    again = total * (share.recompute_code == RECOMPUTE.index("full"))[:, None]
+    forward, backward = ends + total, 2.0 * (ends + total) + again
+    return forward * is_launched, backward * is_launched
 
 
 def _stage(
@@ -291,17 +301,18 @@ def _syncs(share: Share, plans: TrainingPlans, dense: Floats, expert: Floats) ->
     """
     copies, holders = plans.state_copies, plans.stage_copies
     gather, scatter, reduce = Pass(), Pass(), Pass()
+    weight_bytes = share.keeping.gathered_bytes(plans.precision_code)
     for group, held in (
         (share.placement.dense_sync, dense),
         (share.placement.expert_data, expert),
     ):
         near, far = cut_in_runs(group, copies)
-        gather = gather + collective(share, "all_gather", near, held * WIDE_BYTES)
+        gather = gather + collective(share, "all_gather", near, held * weight_bytes)
         gradients = held * share.reduced_bytes
         scatter = scatter + collective(share, "reduce_scatter", near, gradients)
         reduce = reduce + collective(share, "all_reduce", group, gradients)
         if np.any(holders > 1):
-            gather = gather + mirrored(share, holders, held * WIDE_BYTES / near.size)
+            gather = gather + mirrored(share, holders, held * weight_bytes / near.size)
             scatter = scatter + mirrored(share, holders, gradients / near.size)
             reduce = reduce + mirrored(share, holders, gradients / group.size).times(2.0)
         if np.any(copies > 1):

@@ -98,6 +98,26 @@ def stage_parameters(
     return StageParameters(dense, expert)
 
 
+def device_parameters(
+    share: Share, held: Codes, model: Model, parameters: StageParameters
+) -> StageParameters:
+    """Parameters of the devices that serve the first, an inner and the last stage.
+
+    A device that serves a stage and its mirror holds a tied embedding once: the first stage looks
+    up in the table that the last one multiplies with.
+
+    Parameters
+    ----------
+    held : (n,) stages of one device
+    parameters : of the stages
+    """
+    dense, expert = by_device(parameters.dense, held), by_device(parameters.expert, held)
+    if model.tied_embeddings and np.any(held > 1):
+        twice = np.where(held > 1, model.vocab * model.hidden / share.tensor, 0.0)
+        dense = dense - twice[:, None] * np.array([1.0, 0.0, 1.0])
+    return StageParameters(dense, expert)
+
+
 def dense_parameters(share: Share, kind: LayerKind) -> Floats:
     """Parameters of a layer outside its experts on one device; (n,)."""
     total = np.full(share.tensor.shape, float(kind.vector_parameters))
