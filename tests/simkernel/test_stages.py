@@ -49,7 +49,7 @@ def test_all_three_stages_are_the_same_one_without_a_pipeline():
 
 
 def test_a_stack_that_cuts_evenly_gives_the_stage_of_the_head_as_many_layers():
-    """Runs of 2020 to 2022 waited for their head: Megatron-LM refused layers that did not divide."""
+    """Runs of 2020 to 2022 waited for their head: Megatron-LM refused layers left over."""
     model, stages = dense_model(layers=32), np.array([4])
     even = stage_layers(model, stages, np.array([1]), is_even=True)
     assert even[0, :, 0].tolist() == [8.0, 8.0, 8.0]
