@@ -73,12 +73,9 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     layout : of the same rows
     stack : of all of them, or of the same rows
     """
-    each_bytes = layout.memory.per_micro_batch
-    copies = activation_copies(plans, each_bytes, layout.host_s_per_byte)
-    turns = [
-        _turn(plans, layout, stack, i, Pass() if copies is None else copies[i])
-        for i in range(len(STAGES))
-    ]
+    moved = activation_copies(plans, layout.memory.per_micro_batch, layout.host_s_per_byte)
+    copies = moved or [Pass()] * len(STAGES)
+    turns = [_turn(plans, layout, stack, i, copies[i]) for i in range(len(STAGES))]
 
     def on_devices(values: Sequence[Floats]) -> Floats:
         by_stage = np.stack([v + np.zeros(len(plans)) for v in values], axis=-1)
@@ -98,7 +95,7 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     each_s["pipeline_send"] = on_slowest([turn.send_s for turn in turns])
     each_s["data_parallel_per_micro_batch"] = on_slowest([turn.sync_s for turn in turns])
     each_s["offload"] = np.zeros(1)  # one row stands for all
-    if copies is not None:
+    if moved:
         each_s["offload"] = on_slowest([turn.offload_s for turn in turns])
     updated = _updated_parameters(plans, layout)
     once_s = {
@@ -239,8 +236,10 @@ class Exposed:
 
 def exposed_by_stage(plans: TrainingPlans, layout: Layout, stack: Stack) -> list[Exposed]:
     """Once-per-step synchronisation of the first, an inner and the last device."""
+    moved = activation_copies(plans, layout.memory.per_micro_batch, layout.host_s_per_byte)
+    copies = moved or [Pass()] * len(STAGES)
     return [
-        _exposed(plans, stack, _device_passes(plans, layout, i), layout.sync[i], layers)
+        _exposed(plans, stack, _device_passes(plans, layout, i, copies), layout.sync[i], layers)
         for i, layers in enumerate(layout.stage_layer_counts.T)
     ]
 
@@ -251,13 +250,29 @@ def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floa
     return np.max(np.stack(exposed, axis=-1), axis=-1)
 
 
-def _device_passes(plans: TrainingPlans, layout: Layout, i: int) -> tuple[Pass, Pass]:
-    """Forward and backward of one micro-batch on a device: both its stages where it holds two."""
-    work, mirror = layout.work[i], layout.work[-1 - i]
-    if not plans.has_folds:
-        return work.forward, work.backward
-    more = plans.stages_held - 1.0
-    return work.forward + mirror.forward.times(more), work.backward + mirror.backward.times(more)
+def _device_passes(
+    plans: TrainingPlans, layout: Layout, i: int, copies: Sequence[Pass]
+) -> tuple[Pass, Pass]:
+    """Forward and backward of one micro-batch on a device: both its stages where it holds two.
+
+    A pass that waits for its copies to the host leaves as much time for what runs beside it.
+    """
+    mirror = len(layout.work) - 1 - i
+    here, there = layout.work[i], layout.work[mirror]
+    sends = layout.send.times(plans.virtual_stages * (plans.virtual_stages > 1.0))
+    passes = [_until(done, copies[i], sends) for done in (here.forward, here.backward)]
+    if plans.has_folds:
+        more = plans.stages_held - 1.0
+        beyond = [_until(done, copies[mirror], sends) for done in (there.forward, there.backward)]
+        passes = [own + other.times(more) for own, other in zip(passes, beyond, strict=True)]
+    return passes[0], passes[1]
+
+
+def _until(done: Pass, copy: Pass, sends: Pass) -> Pass:
+    """A pass that ends no sooner than its copies do, nor than the sends that run beside it."""
+    if isinstance(copy.host_link_s, float):
+        return done
+    return replace(done, floor_s=np.maximum(combine(done, sends), copy.host_link_s))
 
 
 def _exposed(
@@ -274,10 +289,10 @@ def _exposed(
     forward, backward = passes
     gathered_s = overlapped(forward, gather, stack)
     out = gathered_s + overlapped(backward, reduce, stack)
-    out = out - (forward.floor_s + backward.floor_s)
+    out = out - (combine(forward) + combine(backward))
     tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
     each = (gathers.times(each_gather), reduces.times(each_reduce))
-    alone_s = (forward.floor_s, backward.floor_s)
+    alone_s = (combine(forward), combine(backward))
     waited_s = (gathered_s - alone_s[0], np.maximum(out, tail))
     return Exposed(gather, reduce, *each, *alone_s, *waited_s)
 
