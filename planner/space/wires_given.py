@@ -13,7 +13,7 @@ from costdata.network_build import counted
 from planner.costing.purchase import Shelf
 from simkernel.columns import Codes, Floats
 from simkernel.fabrics import direct_links
-from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES, Chips
+from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES, Chips, LinkCurve
 
 BYTES_PER_GBYTE = 1e9
 
@@ -45,7 +45,8 @@ def as_given(
     Notes
     -----
     Another shape than the catalogue's shares the device's rate out over its direct links: one to
-    each other device of a mesh, two along each axis of a torus.
+    each other device of a mesh, two along each axis of a torus. Boards below a second level of
+    switches add two switches to every message, within a board too.
     """
     shapes, fabrics = _codes(columns, levels)
     up, out = columns["scaleup_gbytes_per_s"], columns["scaleout_gbytes_per_s"]
@@ -61,7 +62,14 @@ def as_given(
         scaleup_topology_code=np.where(shapes < 0, chips.scaleup_topology_code, shapes),
         scaleout_bytes_per_s=out_rate,
     )
-    return _further_apart(given, fabrics, _hops_s(catalog, shelf, columns, fabrics, devices))
+    has_boards = ~is_sold & (shapes == TOPOLOGIES.index("two_tier"))
+    board_s = 2.0 * catalog.fabric("two_tier")["hop_s"].number * has_boards
+    hops_s = _hops_s(catalog, shelf, columns, fabrics, devices)
+    return replace(
+        given,
+        scaleup=_further_apart(given.scaleup, board_s),
+        scaleout=_further_apart(given.scaleout, hops_s),
+    )
 
 
 def _codes(columns: Mapping[str, Any], levels: Mapping[str, Sequence[Any]]) -> tuple[Codes, Codes]:
@@ -91,15 +99,12 @@ def _hops_s(
     return np.asarray(2.0 * np.maximum(tiers - 1.0, 0.0) * hop_s + trunk_s)
 
 
-def _further_apart(chips: Chips, fabrics: Codes, hops_s: Floats) -> Chips:
-    """Chips whose messages between domains take longer: each step, or each call without steps."""
-    if np.all(fabrics == 0):
-        return chips
-    curve, added = chips.scaleout, hops_s[:, None]
+def _further_apart(curve: LinkCurve, added_s: Floats) -> LinkCurve:
+    """Links whose messages take longer, (n,): each step, or each call where there are none."""
     has_steps = curve.step_s > 0
-    curve = replace(
+    added = added_s[:, None]
+    return replace(
         curve,
         step_s=curve.step_s + np.where(has_steps, added, 0.0),
         base_s=curve.base_s + np.where(has_steps, 0.0, added),
     )
-    return replace(chips, scaleout=curve)

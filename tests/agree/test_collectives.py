@@ -157,6 +157,24 @@ def test_all_to_all_on_a_torus_is_short_by_what_a_device_keeps(shape, domain, lo
     assert closed_s == pytest.approx(seconds * (1 - low), rel=1e-9)
 
 
+def test_pairs_on_a_torus_have_one_link_where_the_closed_form_counts_two():
+    """Part of an axis does not close to a ring: where the closed form lies, by how much."""
+    pair, payload = np.array([2]), 64e6
+    rate = ring_rate(neighbour_bytes_per_s, "torus2d", 2, 16)
+    module, link = (
+        plugins.find("collectives", "ring"),
+        Wires(rate, 1.0, 0.0, 0.0, OUT_RATE, 1.0, 0.0, 0.0),
+    )
+    closed_s = module.traffic("all_gather", link, Group(pair, pair), payload).elapsed_s[0]
+    halves = [
+        (one, other, payload / 2)
+        for first in range(0, 16, 2)
+        for one, other in ((first, first + 1), (first + 1, first))
+    ]
+    seconds, _ = played_on(wired(16, 16, "torus2d"), [halves])
+    assert seconds == pytest.approx(2 * closed_s, rel=1e-9)
+
+
 def test_a_token_sent_once_to_a_domain_crosses_once():
     """Deduplicated dispatch: a quarter of the copies leave, and the port is a quarter as long."""
     module, group = plugins.find("collectives", "hierarchical"), Group(*np.array([[32], [8]]))

@@ -40,6 +40,16 @@ def test_another_shape_shares_the_rate_out_over_its_links(shape, links):
     assert half.scaleup_peer_bytes_per_s[0] == pytest.approx(225e9 / links)
 
 
+def test_a_second_level_of_switches_is_waited_for():
+    """A supernode of boards would be a single switch of any size."""
+    sold, boards = load().chips(["H100-SXM"]), chips_with("two_tier")
+    added = (boards.scaleup.step_s + boards.scaleup.base_s) - (
+        sold.scaleup.step_s + sold.scaleup.base_s
+    )
+    assert added[0] == pytest.approx([3e-7] * 5)
+    assert boards.scaleup_peer_bytes_per_s[0] == 450e9
+
+
 def test_nothing_asked_for_leaves_the_catalogue_alone():
     """Every study that names no shape would be priced anew."""
     assert given.is_as_sold(*columns_of())
