@@ -270,6 +270,15 @@ class Catalog:
             raise unknown("planning figure", name, (row.name for row in rows.values()))
         return rows[(name,)].facts["value"]
 
+    def expert_load(self, model: str) -> Fact:
+        """Load of a model's busiest expert rank over evenly random routing's, with its ends.
+
+        The model's own where its report says how its router is balanced, else the planning figure.
+        """
+        rows = self.tables["expert_loads"]
+        own = rows.get((model,))
+        return own.facts["value"] if own else self.planning_fact("expert_imbalance")
+
     def fabric(self, name: str) -> Mapping[str, Fact]:
         """What a named network between domains adds: hop_s, trunk_s.
 

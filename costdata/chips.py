@@ -101,7 +101,7 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
         scaleup_peer_bytes_per_s=_column(rows, "scaleup_peer_gbytes_per_s_per_direction"),
         scaleup_topology_code=_codes([TOPOLOGIES.index(r.text("scaleup_topology")) for r in rows]),
         scaleout_bytes_per_s=_column(rows, "scaleout_gbytes_per_s_per_direction"),
-        host_link_bytes_per_s=_column(rows, "host_link_gbytes_per_s_per_direction"),
+        host_link_bytes_per_s=_host_link(tables, rows),
         host_memory_bytes=_host_column(tables, rows, "host_memory_gbytes"),
         host_memory_bytes_per_s=_host_column(tables, rows, "host_memory_gbytes_per_s"),
         devices_per_host=_codes([int(row.need("devices_per_host")) for row in rows]),
@@ -115,6 +115,17 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
         ),
         power=PowerCurve(**_flat(tables, "power_curves", PowerCurve, rows)),
     )
+
+
+def _host_link(tables: Tables, rows: Sequence[Row]) -> Floats:
+    """Rate of copies between a device and its host: what PCIe reaches of its nominal rate.
+
+    Links between chips of one package (NVLink-C2C) are taken as the catalogue has them.
+    """
+    reached = tables["defaults"][("host_link_frac",)].need("value")
+    is_slotted = np.array([row.text("host_link").startswith("PCIe") for row in rows])
+    nominal = _column(rows, "host_link_gbytes_per_s_per_direction")
+    return np.where(is_slotted, nominal * reached, nominal)
 
 
 def curve_faults(tables: Tables, rows: Sequence[Row]) -> list[str]:

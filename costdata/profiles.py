@@ -25,7 +25,7 @@ UNFUSED, COMPILED, VENDOR, XLA = "unfused_2020", "compiled_2023", "vendor_2026",
 
 AS_IS = (
     "contention_frac", "grouped_frac", "wide_grouped_frac", "stream_passes", "straggler_frac",
-    "dense_host_s", "narrow_attention_frac",
+    "dense_host_s", "tensor_host_frac", "narrow_attention_frac",
 )  # fmt: skip
 """Columns of profiles.csv that are fields of a Stack as they stand."""
 
@@ -76,7 +76,7 @@ def stack_of(tables: Tables, profile: str, chip: Row, release_year: float | None
     return replace(stack, is_one_graph=is_new)
 
 
-FLAGS = ("is_attention_fused", "overlaps_data", "overlaps_tensor", "sends_once")
+FLAGS = ("is_attention_fused", "overlaps_data", "overlaps_tensor", "sends_once", "cuts_evenly")
 NUMBERS = (*AS_IS, *MATURING, "product_frac", "attention_frac", "lagging_attention_frac")
 REACHED = ("gemm_frac", "narrow_gemm_frac")
 

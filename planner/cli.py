@@ -17,11 +17,12 @@ import typer
 from planner.commands import app as cli_app
 from planner.commands import catalog as cli_catalog
 from planner.commands import export as cli_export
+from planner.commands import knee as cli_knee
 from planner.commands import recost as cli_recost
 from planner.commands import replay as cli_replay
 from planner.commands import report as cli_report
 from planner.commands import validate as cli_validate
-from planner.commands.ends import shown, told_faults
+from planner.commands.ends import NOTHING_FEASIBLE, code_of_run, shown, told_faults
 from simkernel.errors import MissingFact
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ cli_app.register(app)
 cli_export.register(app)
 cli_recost.register(app)
 cli_replay.register(app)
+cli_knee.register(app)
 cli_report.register(app)
 
 StudyFile = Annotated[str, typer.Argument(help="a study file (TOML)", metavar="STUDY")]
@@ -64,8 +66,6 @@ Settings = Annotated[
     ),
 ]
 DATABASE = Path("planner.duckdb")
-
-NOTHING_FEASIBLE = 1
 
 
 def exits_by_contract(command: Callable[..., int | None]) -> Callable[..., None]:
@@ -106,7 +106,7 @@ def run(
     ] = None,
     replays: Annotated[
         int | None,
-        typer.Option("--replay", min=0, help="plans of a serving front to replay; 0 for none"),
+        typer.Option("--replay", min=0, help="plans of a front to replay; 0 for none"),
     ] = None,
     engine: Annotated[
         str,
@@ -134,7 +134,7 @@ def run(
         is_quiet=as_json,
     )
     shown(document, as_json, tables_text.run_text)
-    return 0 if document["front"] else NOTHING_FEASIBLE
+    return code_of_run(document)
 
 
 @app.command()
@@ -199,7 +199,7 @@ def evaluate(
     study: StudyFile,
     settings: Settings = None,
     is_replayed: Annotated[
-        bool, typer.Option("--replay", help="replay a serving plan request by request, too")
+        bool, typer.Option("--replay", help="replay the plan event by event, too")
     ] = False,
     as_json: Json = False,
 ) -> int:

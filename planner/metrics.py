@@ -191,6 +191,11 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 """Every metric by name; the bands X_low and X_high are not listed apart."""
 
+SHORTFALL = Metric(
+    "target_shortfall_frac", "", BOTH, "minimise", "costing", "worst miss of a target, over it"
+)
+"""What rows have where their study has [targets], and only there."""
+
 
 @dataclass(frozen=True)
 class Pinnable:
@@ -259,8 +264,8 @@ def find_metric(name: str) -> Metric:
     ------
     KeyError : no such metric
     """
-    if name in METRICS:
-        return METRICS[name]
+    if name in METRICS or name == SHORTFALL.name:
+        return METRICS.get(name, SHORTFALL)
     return METRICS[name.removesuffix("_low").removesuffix("_high")]
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from simkernel import plugins
 from simkernel.columns import Codes, Column, Masks
+from simkernel.keeping import WIDE_BYTES
 from simkernel.models import Core, LayerKind, Model
 from simkernel.passes import Pass, sent
 from simkernel.placement import Group
-from simkernel.share import WIDE_BYTES, Share, imbalance
+from simkernel.share import Share, imbalance
 from simkernel.traffic import Traffic
 
 

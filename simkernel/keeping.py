@@ -10,11 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats, Masks
-from simkernel.hardware import PRECISION_BYTES
+from simkernel.columns import Codes, Column, Floats, Masks
+from simkernel.hardware import PRECISION_BYTES, PRECISIONS
 
 WIDE_BYTES = 2.0
+"""Bytes of a 16-bit value."""
+
 NARROW_BYTES = 1.0
+
+TENSOR_SCALED = ("fp8", "fp8_block")
+"""Precisions with a scale per tensor, row or block of 128 values."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,35 @@ class Keeping:
         is_alone = is_narrow & (width >= NARROW_BYTES) & self.is_narrow_alone
         wide = np.where(is_alone | (is_cut & (not self.has_weight_copy)), 0.0, WIDE_BYTES)
         return wide + np.where(is_narrow, width * self.narrow_copies, 0.0)
+
+    def gathered_bytes(self, precision_code: Codes) -> Floats:
+        """Bytes of one weight as it is gathered; (n,).
+
+        Parameters
+        ----------
+        precision_code : (n,) of the matrix products
+
+        Notes
+        -----
+        8 bits where weights are held in 8 bits alone, with a scale per tensor or block of 128.
+        With a scale per 32 values both layouts are quantised after the gather, which is in 16 bits
+        (NVIDIA/Megatron-LM, fp8_param_gather and reuse_grad_buf_for_mxfp8_param_ag).
+        """
+        is_scaled = np.isin(precision_code, [PRECISIONS.index(name) for name in TENSOR_SCALED])
+        return np.where(is_scaled & self.is_narrow_alone, NARROW_BYTES, WIDE_BYTES)
+
+    def update_bytes(self, gradient_bytes: Column) -> Column:
+        """Bytes that an optimiser reads and writes for one parameter.
+
+        Parameters
+        ----------
+        gradient_bytes : number or (n,), of the gradient as it was reduced
+
+        Notes
+        -----
+        Gradient and state are read, state and the 16-bit weight written: 30 with fp32 gradients.
+        """
+        return gradient_bytes + 2.0 * self.optimiser_bytes + WIDE_BYTES
 
 
 PLAIN = Keeping()

@@ -6,6 +6,7 @@ import numpy as np
 
 from simkernel.columns import Column, Floats
 from simkernel.hardware import PRECISIONS
+from simkernel.keeping import WIDE_BYTES
 from simkernel.ledger import Ledger
 from simkernel.models import (
     WEIGHT_BITS,
@@ -18,7 +19,7 @@ from simkernel.models import (
 from simkernel.ops import UNQUANTISED
 from simkernel.serving_engine import Engine
 from simkernel.serving_plans import ServingPlans
-from simkernel.share import WIDE_BYTES, tensor_cut
+from simkernel.share import tensor_cut
 
 
 def weight_bytes(model: Model, plans: ServingPlans) -> Ledger:

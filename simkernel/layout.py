@@ -16,9 +16,9 @@ from simkernel.columns import Codes, Column, Floats
 from simkernel.exchange import all_sends, boundary_send, collective, mirrored
 from simkernel.hardware import Chips
 from simkernel.memory import (
-    UPDATE_BYTES,
     StageMemory,
     StageParameters,
+    device_parameters,
     stage_memory,
     stage_parameters,
 )
@@ -34,9 +34,9 @@ from simkernel.ops import (
     summed,
 )
 from simkernel.passes import Pass, computed
-from simkernel.placement import cut_in_runs, place
+from simkernel.placement import by_group_size, cut_in_runs, place
 from simkernel.roofline import stream_work
-from simkernel.share import WIDE_BYTES, Share, share_of
+from simkernel.share import Share, share_of
 from simkernel.stages import STAGES, by_device, draft_counts, stage_layers, with_drafts
 from simkernel.traffic import network
 from simkernel.workload import TrainingJob
@@ -102,7 +102,13 @@ class Layout:
     dense_sync_inside: Codes
 
 
-def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans) -> Layout:
+def layout_of(
+    job: TrainingJob,
+    model: Model,
+    chips: Chips,
+    plans: TrainingPlans,
+    layers: Floats | None = None,
+) -> Layout:
     """Work, traffic and memory of every layout.
 
     Parameters
@@ -110,23 +116,29 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
     job, model : one of each
     chips : one row, or one row per layout
     plans : (n,) layouts; the fields of LAYOUT_FREE are not looked at
+    layers : (n, 3, kinds) of the first, an inner and the last stage; None for the heaviest inner
     """
     placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
-    wires = network(chips, plans.supernode_devices, plans.oversubscription)
+    if job.links.is_by_group_size:
+        placement = by_group_size(placement, plans.supernode_devices)
+    wires = network(chips, plans.supernode_devices, plans.oversubscription, job.links)
     has_experts = any(kind.mlp == "moe" for kind in model.kinds)
     share = share_of(job, chips, plans, placement, wires, has_experts=has_experts)
     held, copies = plans.stages_held, plans.stage_copies
-    layers = stage_layers(
-        model, plans.model_stages, plans.virtual_stages, has_drafts=job.has_draft_layers
-    )
+    if layers is None:
+        layers = stage_layers(
+            model,
+            plans.model_stages,
+            plans.virtual_stages,
+            has_drafts=job.has_draft_layers,
+            is_even=job.stack.cuts_evenly,
+        )
     is_single = plans.model_stages == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
-    parameters = StageParameters(
-        by_device(parameters.dense, held), by_device(parameters.expert, held)
-    )
+    parameters = device_parameters(share, held, model, parameters)
     to_host = 1.0 / chips.host_link_bytes_per_s
     in_host = 1.0 / chips.host_memory_bytes_per_s
-    one_parameter = np.full(len(plans), UPDATE_BYTES)
+    update_bytes = job.keeping.update_bytes(share.reduced_bytes)
     parts = _parts(share, job, model)
     drafts = draft_counts(model, has_drafts=job.has_draft_layers)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
@@ -148,8 +160,8 @@ def layout_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPlans
         stage_layer_counts=by_device(layers.sum(-1), held),
         dense_ranks=placement.dense_sync.size // plans.state_copies * copies,
         expert_ranks=placement.expert_data.size // plans.state_copies * copies,
-        update=computed(stream_work(share.stream, one_parameter)),
-        host_update_s=update_s(job.keeping, UPDATE_BYTES, to_host, in_host),
+        update=computed(stream_work(share.stream, update_bytes)),
+        host_update_s=update_s(share.reduced_bytes, update_bytes, to_host, in_host),
         host_s_per_byte=to_host,
         used_per_domain=placement.used_per_domain,
         expert_inside=placement.expert.inside,
@@ -201,20 +213,23 @@ def _works(
 def _host_s(share: Share, model: Model, layers: Floats, has_head: Floats) -> tuple[Floats, Floats]:
     """Seconds the host launches a stage's kernels for one micro-batch, forward and back; (n, 3).
 
-    A third forward and two thirds backward; what is recomputed whole is launched again. The head
-    and the loss launch about as many kernels as a layer.
+    A third forward and two thirds backward; layers that are recomputed whole are launched again.
+    The head and the loss launch about as many kernels as a layer, once.
     """
     stack = share.stack
-    total = has_head * np.reshape(stack.dense_host_s, (-1, 1))
+    ends, total = has_head * np.reshape(stack.dense_host_s, (-1, 1)), np.zeros_like(has_head)
+    host_pairs = share.tensor * (share.tensor - 1.0) / 2.0
     for i, kind in enumerate(model.kinds):
         each: Column = stack.dense_host_s
         if kind.mlp == "moe":
             started = np.where(share.is_block_scaled, kind.experts / share.expert, 0.0)
             each = stack.moe_host_s + stack.expert_host_s * started
+        each = each * (1.0 + stack.tensor_host_frac * host_pairs)
         total = total + layers[:, :, i] * np.reshape(each, (-1, 1))
-    total = np.where(share.is_one_graph[:, None], 0.0, total)
-    again = (share.recompute_code == RECOMPUTE.index("full")) * 1.0
-    return total / 3.0, total / 3.0 * (2.0 + again[:, None])
+    is_launched = np.where(share.is_one_graph[:, None], 0.0, 1.0 / 3.0)
+    again = total * (share.recompute_code == RECOMPUTE.index("full"))[:, None]
+    forward, backward = ends + total, 2.0 * (ends + total) + again
+    return forward * is_launched, backward * is_launched
 
 
 def _stage(
@@ -296,17 +311,18 @@ def _syncs(share: Share, plans: TrainingPlans, dense: Floats, expert: Floats) ->
     """
     copies, holders = plans.state_copies, plans.stage_copies
     gather, scatter, reduce = Pass(), Pass(), Pass()
+    weight_bytes = share.keeping.gathered_bytes(plans.precision_code)
     for group, held in (
         (share.placement.dense_sync, dense),
         (share.placement.expert_data, expert),
     ):
         near, far = cut_in_runs(group, copies)
-        gather = gather + collective(share, "all_gather", near, held * WIDE_BYTES)
+        gather = gather + collective(share, "all_gather", near, held * weight_bytes)
         gradients = held * share.reduced_bytes
         scatter = scatter + collective(share, "reduce_scatter", near, gradients)
         reduce = reduce + collective(share, "all_reduce", group, gradients)
         if np.any(holders > 1):
-            gather = gather + mirrored(share, holders, held * WIDE_BYTES / near.size)
+            gather = gather + mirrored(share, holders, held * weight_bytes / near.size)
             scatter = scatter + mirrored(share, holders, gradients / near.size)
             reduce = reduce + mirrored(share, holders, gradients / group.size).times(2.0)
         if np.any(copies > 1):

@@ -14,14 +14,12 @@ from simkernel import plugins
 from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.exchange import held_kv_heads
-from simkernel.keeping import PLAIN, Keeping
+from simkernel.keeping import PLAIN, WIDE_BYTES, Keeping
 from simkernel.ledger import Ledger
 from simkernel.models import LayerKind, Model
 from simkernel.offload import host_bytes, on_device, staying
-from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut
+from simkernel.share import Share, imbalance, tensor_cut
 from simkernel.stages import STAGES, by_device, with_drafts
-
-UPDATE_BYTES = 30.0  # gradient and state read (4 + 12), state and bf16 weight written (12 + 2)
 
 
 @dataclass(frozen=True)
@@ -97,6 +95,26 @@ def stage_parameters(
         expert[:, 0] += np.where(is_single, expert_each[:, code], 0.0)
     dense[:, 0] += table + np.where(is_single, ends, 0.0)
     dense[:, 2] += ends + np.where(is_single, table, 0.0)
+    return StageParameters(dense, expert)
+
+
+def device_parameters(
+    share: Share, held: Codes, model: Model, parameters: StageParameters
+) -> StageParameters:
+    """Parameters of the devices that serve the first, an inner and the last stage.
+
+    A device that serves a stage and its mirror holds a tied embedding once: the first stage looks
+    up in the table that the last one multiplies with.
+
+    Parameters
+    ----------
+    held : (n,) stages of one device
+    parameters : of the stages
+    """
+    dense, expert = by_device(parameters.dense, held), by_device(parameters.expert, held)
+    if model.tied_embeddings and np.any(held > 1):
+        twice = np.where(held > 1, model.vocab * model.hidden / share.tensor, 0.0)
+        dense = dense - twice[:, None] * np.array([1.0, 0.0, 1.0])
     return StageParameters(dense, expert)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Column, Floats
-from simkernel.keeping import WIDE_BYTES, Keeping
+from simkernel.keeping import WIDE_BYTES
 from simkernel.passes import Pass
 
 LAYERS_IN_WORK = 2.0
@@ -84,12 +84,16 @@ def activation_copies(
 
 
 def update_s(
-    keeping: Keeping, update_bytes: float, link_s_per_byte: Floats, memory_s_per_byte: Floats
+    gradient_bytes: Column,
+    update_bytes: Column,
+    link_s_per_byte: Floats,
+    memory_s_per_byte: Floats,
 ) -> Floats:
     """Seconds in which a host updates one parameter; (n,).
 
     Parameters
     ----------
+    gradient_bytes : of one gradient as it is copied out
     update_bytes : read and written in host memory
     link_s_per_byte, memory_s_per_byte : (n,) a device's link to the host and share of its memory
 
@@ -102,7 +106,7 @@ def update_s(
     ----------
     Ren et al. 2021, ZeRO-Offload (arXiv 2101.06840), section 4.
     """
-    copied = (keeping.gradient_bytes + WIDE_BYTES) * link_s_per_byte
+    copied = (gradient_bytes + WIDE_BYTES) * link_s_per_byte
     return copied + update_bytes * memory_s_per_byte
 
 

@@ -23,6 +23,7 @@ from simkernel.exchange import (
     tensor_backward,
     tensor_traffic,
 )
+from simkernel.keeping import WIDE_BYTES
 from simkernel.models import Core, LayerKind, Model, Weight, mean_keys
 from simkernel.passes import Pass, combine, computed
 from simkernel.roofline import (
@@ -34,7 +35,7 @@ from simkernel.roofline import (
     gemm_work,
     stream_work,
 )
-from simkernel.share import WIDE_BYTES, Share, imbalance, tensor_cut, touched_experts
+from simkernel.share import Share, imbalance, tensor_cut, touched_experts
 
 Parts = dict[str, Pass]
 """Passes of one layer by what they are for."""
@@ -98,12 +99,9 @@ def summed(parts: Parts) -> Pass:
 
 
 def head_forward(share: Share, model: Model) -> Pass:
-    """Final product with the vocabulary and the loss.
-
-    The loss reads and writes fp32 logits three times (maximum, exponential sum, gradient).
-    """
+    """Final product with the vocabulary and the loss."""
     columns = model.vocab / share.tensor
-    loss = stream_work(share.stream, share.tokens * columns * 12.0)
+    loss = stream_work(share.stream, share.tokens * columns * _loss_bytes(share)[0])
     return head_product(share, model, share.tokens) + computed(loss)
 
 
@@ -118,9 +116,22 @@ def head_backward(share: Share, model: Model) -> Pass:
     """Gradients of the vocabulary product: two products of the same size."""
     columns = model.vocab / share.tensor
     weight = Weight("head", model.hidden, model.vocab, "column")
-    return computed(stream_work(share.stream, share.tokens * columns * 4.0)) + _two_products(
-        share, share.tokens, model.hidden, columns, 1.0, weight
-    )
+    loss = stream_work(share.stream, share.tokens * columns * _loss_bytes(share)[1])
+    return computed(loss) + _two_products(share, share.tokens, model.hidden, columns, 1.0, weight)
+
+
+def _loss_bytes(share: Share) -> tuple[float, float]:
+    """Bytes that the loss moves for one logit, forward and backward.
+
+    Fused, fp32 logits are read or written three times forward and once back. Kernel by kernel they
+    are cast (2 + 4), searched for their maximum (4), have it subtracted (8), are raised (8),
+    summed (4) and divided (8), and the gradient is scaled (8) and cast back (6).
+
+    References
+    ----------
+    NVIDIA/Megatron-LM v2.5, megatron/mpu/cross_entropy.py.
+    """
+    return (12.0, 4.0) if share.is_fused else (38.0, 14.0)
 
 
 def embedding_pass(share: Share, model: Model) -> Pass:

@@ -9,7 +9,7 @@ Experts are folded over the ranks of one pipeline stage in the order of the dens
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -147,6 +147,23 @@ def place(degrees: Degrees, domain_devices: Codes, order_codes: Codes) -> Placem
         expert_tensor=folded(d.expert_tensor, one),
         expert=folded(d.expert, d.expert_tensor),
         expert_data=folded(d.expert_data, d.expert_tensor * d.expert),
+    )
+
+
+def by_group_size(placement: Placement, domain_devices: Codes) -> Placement:
+    """The same, but replicas are inside a domain where they are no more than it has devices.
+
+    Not physical: see `link_rules`.
+    """
+
+    def sized(group: Group) -> Group:
+        return Group(group.size, np.where(group.size <= domain_devices, group.size, 1))
+
+    return replace(
+        placement,
+        data=sized(placement.data),
+        dense_sync=sized(placement.dense_sync),
+        expert_data=sized(placement.expert_data),
     )
 
 

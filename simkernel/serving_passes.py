@@ -23,7 +23,7 @@ from simkernel.hardware import (
     GemmCurve,
     LinkCurve,
 )
-from simkernel.keeping import PLAIN
+from simkernel.keeping import PLAIN, WIDE_BYTES
 from simkernel.models import Core, LayerKind, Model, layer_counts, mean_keys
 from simkernel.ops import Parts, elementwise, head_product, layer_products, state_scan
 from simkernel.passes import Pass, computed
@@ -39,7 +39,7 @@ from simkernel.roofline import (
 )
 from simkernel.serving_engine import Engine, EngineCurves
 from simkernel.serving_plans import ServingPlans
-from simkernel.share import WIDE_BYTES, Share
+from simkernel.share import Share
 from simkernel.stack import Stack
 from simkernel.traffic import Network, network
 

@@ -10,7 +10,7 @@ import numpy as np
 from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, Chips
-from simkernel.keeping import Keeping
+from simkernel.keeping import TENSOR_SCALED, WIDE_BYTES, Keeping
 from simkernel.models import LayerKind, Weight
 from simkernel.placement import Placement
 from simkernel.roofline import (
@@ -24,12 +24,6 @@ from simkernel.roofline import (
 from simkernel.stack import Stack
 from simkernel.traffic import Network
 from simkernel.workload import TrainingJob
-
-WIDE_BYTES = 2.0
-"""Bytes of a bf16 value."""
-
-TENSOR_SCALED = ("fp8", "fp8_block")
-"""Precisions with a scale per tensor, row or block of 128 values."""
 
 MICROSCALED = ("mxfp8", "nvfp4", "mxfp4")
 """Precisions with a scale per 16 or 32 values."""

@@ -28,6 +28,7 @@ class Stack:
     is_one_graph : a step with experts is one graph that the host launches once, with activations
         inside the grouped products; what its exchange runs beside is for the schedule to say
     sends_once : a token goes once to each device, however many of its experts are there
+    cuts_evenly : every stage gets as many layers, that of the head as well
     contention_frac : share of the communication beside a pass that still lengthens it
     gemm_frac, narrow_gemm_frac : of the rate of the isolated product in 16 bits, and in fewer
     grouped_frac : of a product's rate that the grouped products of experts reach in fp8 with a
@@ -42,9 +43,11 @@ class Stack:
     bias_passes : times that the results of experts with biases cross the memory on top, because
         bias, clamp and activation are not fused for them
     router_spread_frac : of how well experts are liked, deviation over mean; 0 is evenly random
-    straggler_frac : spread of one device's step time; a step ends with the slowest device
+    straggler_frac : mean delay of a device over its step time; a step ends with the slowest device
     dense_host_s, moe_host_s : the host needs so long to launch the kernels of one layer of one
         micro-batch, forward and backward together; devices cannot be faster [s]
+    tensor_host_frac : of these times more for every pair of tensor ranks, where hosts launch
+        collectives one by one and any may keep any other waiting
     expert_host_s : the same for each expert on the device whose inputs are quantised in blocks,
         expert by expert [s]
     """
@@ -54,6 +57,7 @@ class Stack:
     overlaps_tensor: bool = False
     is_one_graph: bool = False
     sends_once: bool = False
+    cuts_evenly: bool = False
     contention_frac: Column = 0.0
     gemm_frac: Column = 1.0
     narrow_gemm_frac: Column = 1.0
@@ -69,6 +73,7 @@ class Stack:
     straggler_frac: Column = 0.0
     dense_host_s: Column = 0.0
     moe_host_s: Column = 0.0
+    tensor_host_frac: Column = 0.0
     expert_host_s: Column = 0.0
 
     @property

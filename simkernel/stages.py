@@ -2,7 +2,8 @@
 
 Layers fill the chunks in order. The last chunk also holds the head and gets as many layers fewer
 as the head weighs: Llama 3 405B runs 126 layers on 16 stages with one fewer on the first and on
-the last (The Llama 3 Herd of Models, section 3.3.2). Chunks beyond the layers hold none.
+the last (The Llama 3 Herd of Models, section 3.3.2). A stack that cuts evenly does so where layers
+divide. Chunks beyond the layers hold none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ STAGES = ("first", "inner", "last")
 
 
 def stage_layers(
-    model: Model, pipeline: Codes, chunks: Codes, *, has_drafts: bool = False
+    model: Model,
+    pipeline: Codes,
+    chunks: Codes,
+    *,
+    has_drafts: bool = False,
+    is_even: bool = False,
 ) -> Floats:
     """Layers of each kind on the first, the heaviest inner and the last stage.
 
@@ -28,13 +34,16 @@ def stage_layers(
     pipeline : (n,) stages
     chunks : (n,) virtual stages of each
     has_drafts : the last stage also trains the multi-token prediction layers
+    is_even : every chunk gets as many layers, whatever else it holds, where they divide
 
     Returns
     -------
     (n, 3, kinds); heaviest by parameters. With two stages, inner repeats the last.
     """
     pairs, inverse = np.unique(pipeline * 4096 + chunks, return_inverse=True)
-    mixes = [_mix(model, int(pair) // 4096, int(pair) % 4096, has_drafts) for pair in pairs]
+    mixes = [
+        _mix(model, int(pair) // 4096, int(pair) % 4096, has_drafts, is_even) for pair in pairs
+    ]
     return np.array(mixes)[inverse.reshape(-1)]
 
 
@@ -106,17 +115,30 @@ def head_layers(model: Model, has_drafts: bool = False) -> int:
     return round(head * (1 + drafts)) + drafts
 
 
-@lru_cache(maxsize=4096)
-def _mix(model: Model, pipeline: int, chunks: int, has_drafts: bool) -> Floats:
-    """(3, kinds) for one pair of stages and chunks."""
+@lru_cache(maxsize=256)
+def every_stage(
+    model: Model, pipeline: int, chunks: int, has_drafts: bool = False, is_even: bool = False
+) -> Floats:
+    """Layers of each kind on every stage of one pipeline, drafts apart; (stages, kinds)."""
     kinds = len(model.kinds)
     stages = np.zeros((pipeline, kinds))
     at = 0
-    sizes = chunk_sizes(len(model.layer_codes), pipeline * chunks, head_layers(model, has_drafts))
+    layers, all_chunks = len(model.layer_codes), pipeline * chunks
+    is_even = is_even and layers % all_chunks == 0
+    sizes = chunk_sizes(layers, all_chunks, 0 if is_even else head_layers(model, has_drafts))
     for i, size in enumerate(sizes):
         codes = model.layer_codes[at : at + size]
         stages[i % pipeline] += np.bincount(codes, minlength=kinds)
         at += size
+    return stages
+
+
+@lru_cache(maxsize=4096)
+def _mix(
+    model: Model, pipeline: int, chunks: int, has_drafts: bool, is_even: bool = False
+) -> Floats:
+    """(3, kinds) for one pair of stages and chunks."""
+    stages = every_stage(model, pipeline, chunks, has_drafts, is_even)
     weight = np.array([sum(w.parameters for w in kind.weights) for kind in model.kinds])
     inner = stages[1:-1] if pipeline > 2 else stages[-1:]
     return np.array([stages[0], inner[np.argmax(inner @ weight)], stages[-1]])

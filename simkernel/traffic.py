@@ -9,6 +9,7 @@ import numpy as np
 from simkernel.columns import Codes, Column, Floats
 from simkernel.fabrics import any_pair_bytes_per_s, neighbour_bytes_per_s, spanned_axes
 from simkernel.hardware import OPERATIONS, Chips, LinkCurve, LinkProtocols
+from simkernel.link_rules import PHYSICAL, LinkRules
 from simkernel.placement import Group
 
 PLAIN_PROTOCOLS = LinkProtocols(
@@ -61,6 +62,7 @@ class Network:
     scaleup: LinkCurve
     scaleout: LinkCurve
     protocols: LinkProtocols
+    links: LinkRules = PHYSICAL
 
     def wires(self, operation: str, group: Group) -> Wires:
         """The wires a group's operation runs on."""
@@ -72,6 +74,8 @@ class Network:
             group.inside,
             self.domain_devices,
         )
+        if operation == "all_to_all" and self.links.exchange_frac:
+            inside = inside * self.links.exchange_frac_of(self.domain_devices)
         i = OPERATIONS.index(operation)
         up, out = self.scaleup, self.scaleout
         return Wires(
@@ -90,7 +94,9 @@ class Network:
         )
 
 
-def network(chips: Chips, domain_devices: Codes, oversubscription: Column) -> Network:
+def network(
+    chips: Chips, domain_devices: Codes, oversubscription: Column, links: LinkRules = PHYSICAL
+) -> Network:
     """The two tiers of a chip (one item or a batch), with the scale-out rate shared down."""
     return Network(
         chips.scaleup_topology_code,
@@ -101,6 +107,7 @@ def network(chips: Chips, domain_devices: Codes, oversubscription: Column) -> Ne
         chips.scaleup,
         chips.scaleout,
         chips.protocols,
+        links,
     )
 
 

@@ -160,12 +160,12 @@ def _less_hidden(terms: Mapping[str, Floats], hidden_s: Column) -> dict[str, Flo
 
 
 def _slowest_frac(plans: TrainingPlans, stack: Stack) -> Floats:
-    """How much longer the slowest of all devices takes than the mean one.
+    """How much longer the slowest of all devices takes than one that is alone.
 
-    Expected maximum of n normal deviates, sigma sqrt(2 ln n) to first order (Cramer 1946,
-    Mathematical Methods of Statistics, 28.6).
+    Delays have long tails: the expected maximum of n exponential ones is their mean times
+    1 + 1/2 + ... + 1/n, which grows as ln n (David, Nagaraja 2003, Order Statistics, 4.6).
     """
-    return stack.straggler_frac * np.sqrt(2.0 * np.log(plans.devices))
+    return stack.straggler_frac * np.log(plans.devices)
 
 
 def _waited_and_hidden_s(plans: TrainingPlans, turns: Turns) -> tuple[Floats, Column]:

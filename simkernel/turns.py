@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simkernel.candidates import TrainingPlans
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Column, Floats
 from simkernel.layout import Layout, StageSync, StageWork
 from simkernel.memory import StageMemory, StageParameters
 from simkernel.offload import activation_copies, where_on_host
@@ -73,12 +73,9 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     layout : of the same rows
     stack : of all of them, or of the same rows
     """
-    each_bytes = layout.memory.per_micro_batch
-    copies = activation_copies(plans, each_bytes, layout.host_s_per_byte)
-    turns = [
-        _turn(plans, layout, stack, i, Pass() if copies is None else copies[i])
-        for i in range(len(STAGES))
-    ]
+    moved = activation_copies(plans, layout.memory.per_micro_batch, layout.host_s_per_byte)
+    copies = moved or [Pass()] * len(STAGES)
+    turns = [_turn(plans, layout, stack, i, copies[i]) for i in range(len(STAGES))]
 
     def on_devices(values: Sequence[Floats]) -> Floats:
         by_stage = np.stack([v + np.zeros(len(plans)) for v in values], axis=-1)
@@ -98,7 +95,7 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     each_s["pipeline_send"] = on_slowest([turn.send_s for turn in turns])
     each_s["data_parallel_per_micro_batch"] = on_slowest([turn.sync_s for turn in turns])
     each_s["offload"] = np.zeros(1)  # one row stands for all
-    if copies is not None:
+    if moved:
         each_s["offload"] = on_slowest([turn.offload_s for turn in turns])
     updated = _updated_parameters(plans, layout)
     once_s = {
@@ -214,40 +211,90 @@ def _pair_s(
     return np.minimum(at_least_s, forward_s + backward_s)
 
 
-def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
-    """Once-per-step synchronisation of the device that waits longest for it."""
-    exposed = [
-        _exposed(plans, stack, _device_passes(plans, layout, i), layout.sync[i], layers)
+@dataclass(frozen=True)
+class Exposed:
+    """What one device synchronises once per step, and what of it nothing hides; (n,) each.
+
+    Parameters
+    ----------
+    gather, reduce : of its weights beside the first forward pass, of its gradients beside the last
+        backward pass; nothing where that is done for every micro-batch
+    each_gather, each_reduce : where it is: beside each pass, and beside each backward pass
+    forward_s, backward_s : passes of one micro-batch on the device, alone [s]
+    gather_s, exposed_s : by which the gather outlasts the pass beside it; the same of both
+    """
+
+    gather: Pass
+    reduce: Pass
+    each_gather: Pass
+    each_reduce: Pass
+    forward_s: Column
+    backward_s: Column
+    gather_s: Floats
+    exposed_s: Floats
+
+
+def exposed_by_stage(plans: TrainingPlans, layout: Layout, stack: Stack) -> list[Exposed]:
+    """Once-per-step synchronisation of the first, an inner and the last device."""
+    moved = activation_copies(plans, layout.memory.per_micro_batch, layout.host_s_per_byte)
+    copies = moved or [Pass()] * len(STAGES)
+    return [
+        _exposed(plans, stack, _device_passes(plans, layout, i, copies), layout.sync[i], layers)
         for i, layers in enumerate(layout.stage_layer_counts.T)
     ]
+
+
+def _longest_exposed(plans: TrainingPlans, layout: Layout, stack: Stack) -> Floats:
+    """Once-per-step synchronisation of the device that waits longest for it."""
+    exposed = [one.exposed_s for one in exposed_by_stage(plans, layout, stack)]
     return np.max(np.stack(exposed, axis=-1), axis=-1)
 
 
-def _device_passes(plans: TrainingPlans, layout: Layout, i: int) -> tuple[Pass, Pass]:
-    """Forward and backward of one micro-batch on a device: both its stages where it holds two."""
-    work, mirror = layout.work[i], layout.work[-1 - i]
-    if not plans.has_folds:
-        return work.forward, work.backward
-    more = plans.stages_held - 1.0
-    return work.forward + mirror.forward.times(more), work.backward + mirror.backward.times(more)
+def _device_passes(
+    plans: TrainingPlans, layout: Layout, i: int, copies: Sequence[Pass]
+) -> tuple[Pass, Pass]:
+    """Forward and backward of one micro-batch on a device: both its stages where it holds two.
+
+    A pass that waits for its copies to the host leaves as much time for what runs beside it.
+    """
+    mirror = len(layout.work) - 1 - i
+    here, there = layout.work[i], layout.work[mirror]
+    sends = layout.send.times(plans.virtual_stages * (plans.virtual_stages > 1.0))
+    passes = [_until(done, copies[i], sends) for done in (here.forward, here.backward)]
+    if plans.has_folds:
+        more = plans.stages_held - 1.0
+        beyond = [_until(done, copies[mirror], sends) for done in (there.forward, there.backward)]
+        passes = [own + other.times(more) for own, other in zip(passes, beyond, strict=True)]
+    return passes[0], passes[1]
+
+
+def _until(done: Pass, copy: Pass, sends: Pass) -> Pass:
+    """A pass that ends no sooner than its copies do, nor than the sends that run beside it."""
+    if isinstance(copy.host_link_s, float):
+        return done
+    return replace(done, floor_s=np.maximum(combine(done, sends), copy.host_link_s))
 
 
 def _exposed(
     plans: TrainingPlans, stack: Stack, passes: tuple[Pass, Pass], sync: StageSync, layers: Floats
-) -> Floats:
+) -> Exposed:
     """Seconds by which once-per-step gathers and reductions outlast the passes beside them.
 
     Weights are gathered beside the first forward pass, gradients reduced beside the last
     backward pass; the last layer's bucket has nothing left to run beside.
     """
     each_gather, each_reduce = _zero_masks(plans)
-    gather = _gather(plans, sync).times(1.0 - each_gather)
-    reduce = _reduce(plans, sync).times(1.0 - each_reduce)
+    gathers, reduces = _gather(plans, sync), _reduce(plans, sync)
+    gather, reduce = gathers.times(1.0 - each_gather), reduces.times(1.0 - each_reduce)
     forward, backward = passes
-    out = overlapped(forward, gather, stack) + overlapped(backward, reduce, stack)
-    out = out - (forward.floor_s + backward.floor_s)
+    gathered_s = overlapped(forward, gather, stack)
+    out = gathered_s + overlapped(backward, reduce, stack)
+    out = out - (combine(forward) + combine(backward))
     tail = (gather.floor_s + reduce.floor_s) / np.maximum(layers, 1.0)
-    return np.maximum(out, tail)
+    each = (gathers.times(each_gather), reduces.times(each_reduce))
+    alone_s = (combine(forward), combine(backward))
+    waited_s = (gathered_s - alone_s[0], np.maximum(out, tail))
+    return Exposed(gather, reduce, *each, *alone_s, *waited_s)
 
 
 def _updated_parameters(plans: TrainingPlans, layout: Layout) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 
 from simkernel.columns import Codes, Floats
 from simkernel.keeping import PLAIN, Keeping
+from simkernel.link_rules import PHYSICAL, LinkRules
 from simkernel.stack import ISOLATED, Stack
 
 
@@ -26,6 +27,7 @@ class TrainingJob:
     expert_skew : exponent of a power law of the experts' loads on top of it; 0 is none
     stack : the software it runs on
     keeping : in which form that software keeps what is trained
+    links : what decides which links a group uses
     """
 
     tokens: float
@@ -36,6 +38,7 @@ class TrainingJob:
     expert_skew: float = 0.0
     stack: Stack = ISOLATED
     keeping: Keeping = PLAIN
+    links: LinkRules = PHYSICAL
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ from planner.archive.columns import Array, Columns
 PROGRESS = "progress"
 """Name of the event that closes a batch; its payload says what was done in it."""
 
+REPLAYED = "replayed"
+"""Name of the event that keeps some replays; its payload has one entry per design key."""
+
 COPIED = ("physical", "run_columns", "superseded", "evaluations")
 """Tables whose rows a run takes over from the one it goes on with."""
 
@@ -78,6 +81,6 @@ def take_over(connection: duckdb.DuckDBPyConnection, earlier: str, run: str) -> 
         )
     connection.execute(
         "INSERT INTO run_events BY NAME SELECT * REPLACE ($1 AS run) FROM run_events "
-        "WHERE run = $2 AND event = $3 ORDER BY rowid",
-        [run, earlier, PROGRESS],
+        "WHERE run = $2 AND event IN ($3, $4) ORDER BY rowid",
+        [run, earlier, PROGRESS, REPLAYED],
     )

@@ -80,6 +80,7 @@ class RunSummary:
     front_hash : `pareto.rounded_hash` of the front
     notes : words per limit, e.g. what the nearest candidate lacked
     nearest : the least-violating candidate and change when nothing is feasible
+    tiers : what the replays of plans came to; {} where there were none
     """
 
     enumerated: int
@@ -94,6 +95,7 @@ class RunSummary:
     notes: Mapping[str, str] = field(default_factory=dict)
     nearest: Mapping[str, Any] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    tiers: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

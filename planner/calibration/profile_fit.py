@@ -55,22 +55,23 @@ STEPS, LARGEST_STEP_LOG, NUDGE_LOG = 6, 0.5, 0.02
 KINDS: Mapping[str, Mapping[str, bool]] = {
     UNFUSED: {
         "is_attention_fused": False, "overlaps_data": False, "overlaps_tensor": False,
-        "sends_once": False,
+        "sends_once": False, "cuts_evenly": True,
     },
     COMPILED: {
         "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": False,
-        "sends_once": False,
+        "sends_once": False, "cuts_evenly": False,
     },
     VENDOR: {
         "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": True,
-        "sends_once": True,
+        "sends_once": True, "cuts_evenly": False,
     },
     XLA: {
         "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": True,
-        "sends_once": False,
+        "sends_once": False, "cuts_evenly": False,
     },
 }  # fmt: skip
-"""What each kind of stack does. Megatron-LM of 2020-22 fuses and overlaps nothing; compiled
+"""What each kind of stack does. Megatron-LM of 2020-22 fuses and overlaps nothing, and takes only
+layers that its stages divide (v2.5, megatron/model/transformer.py, _get_num_layers); compiled
 PyTorch and its kin have flash attention and run data-parallel traffic beside the passes; vendor
 containers (Transformer Engine's user buffers) and XLA (collective matmul) the tensor-parallel
 traffic as well. The vendor's performance recipes dispatch with DeepEP or Hybrid-EP and reduce
@@ -93,6 +94,11 @@ NARROW_ATTENTION_FRAC = 1.18
 """Attention in 8 bits over 16 bits on B200, 4 sequences of 4,096 tokens: 1.243 over 1.057 ms
 (tests/truth/microbench.csv, attn_prefill). The recipes of ONE_GRAPH_FROM that take MXFP8 set
 fp8_dot_product_attention, but for DeepSeek-V3 on GB200."""
+
+TENSOR_HOST_FRAC = 0.012
+"""Launch time more for every pair of tensor ranks whose hosts have to meet in the unfused stack:
+vTrain's layers of 1,024 values take 3.0 ms on one rank, 3.3 on two, 3.4 on four and 3.6 to 5.0 on
+eight, however small the work."""
 
 DENSE_HOST_S, MOE_HOST_S = 0.0005, 0.004
 """Launches of fused stacks that no run among the published ones comes near: planning estimates."""
@@ -161,10 +167,11 @@ def profile_cells(values: Values, kind: str) -> dict[str, Column]:
             "permute_passes": 1.0, "bias_passes": 0.0, "expert_host_s": 0.0,
             "attention_frac": values("attention_frac", kind),
             "stream_passes": values("stream_passes", kind),
-            "dense_host_s": host_s, "moe_host_s": host_s,
+            "dense_host_s": host_s, "moe_host_s": host_s, "tensor_host_frac": TENSOR_HOST_FRAC,
         }  # fmt: skip
     cells |= {name: values(name, "fused") for name in SHARED}
     cells |= {"attention_frac": values("attention_frac", "fused", kind)}
+    cells |= {"tensor_host_frac": 0.0}
     cells |= {"wide_grouped_frac": cells["grouped_frac"] if kind == XLA else 1.0}
     return cells | _launches(values, kind)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import typer
 
-from simkernel.errors import PlanError
+from simkernel.errors import MissingFact, PlanError
 
+NOTHING_FEASIBLE = 1
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
@@ -29,6 +30,17 @@ def told_faults(as_json: bool) -> Iterator[None]:
     except KeyboardInterrupt as error:
         typer.echo("interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def code_of_run(document: Mapping[str, Any]) -> int:
+    """The code of a run, or of one priced anew: as `evaluate` of the plans it did not find.
+
+    Without a front a limit is the reason, or that no plan has a price or the limited figures.
+    """
+    if document["front"]:
+        return 0
+    is_unknown = document["nearest"].get("lacks_facts", False)
+    return MissingFact.exit_code if is_unknown else NOTHING_FEASIBLE
 
 
 def shown(document: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]], str]) -> None:

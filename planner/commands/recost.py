@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from planner.commands.ends import shown, told_faults
-
-NOTHING_FEASIBLE = 1
+from planner.commands.ends import code_of_run, shown, told_faults
 
 
 def recost(
@@ -36,7 +34,7 @@ def recost(
     with told_faults(as_json):
         document = commands.recost(db, run, settings or [])
     shown(document, as_json, tables_text.run_text)
-    raise typer.Exit(0 if document["front"] else NOTHING_FEASIBLE)
+    raise typer.Exit(code_of_run(document))
 
 
 def register(app: typer.Typer) -> None:

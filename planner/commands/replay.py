@@ -1,4 +1,4 @@
-"""The command `planner replay`: one serving plan, request by request."""
+"""The command `planner replay`: one plan event by event, requests or the passes of a step."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ def register(app: typer.Typer) -> None:
 
 
 def _replay(
-    study: Annotated[str, typer.Argument(help="a serving study (TOML)", metavar="STUDY")],
+    study: Annotated[
+        str, typer.Argument(help="a serving or training study (TOML)", metavar="STUDY")
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="AXIS=VALUE, or TABLE.KEY=VALUE", metavar="SETTING"),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="streams to replay")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="streams, or draws of a step, to replay")] = 5,
     is_sized: Annotated[
         bool, typer.Option("--size", help="find the smallest fleet that keeps every bound")
     ] = False,
     timeline: Annotated[
-        Path | None, typer.Option(help="write the first steps as Chrome trace events")
+        Path | None,
+        typer.Option(help="write the first steps, or the step, as Chrome trace events"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
 ) -> None:
-    """Replay one plan of a serving study on its busiest window."""
+    """Replay one plan: a fleet on its busiest window, or a training step on shared links."""
     from planner.documents import answers as commands
     from planner.documents.replay_text import replay_text
 

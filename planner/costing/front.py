@@ -26,6 +26,7 @@ from planner.costing.second_pass import (
     objectives_of,
     worst_excess,
 )
+from planner.costing.targets import is_ranked_by_targets, with_targets
 from planner.explain.nearest import NEAREST_ROWS
 from planner.metrics import find_metric
 from planner.pareto import nondominated
@@ -137,7 +138,8 @@ def _used(study: Study, plans: Mapping[str, Any]) -> list[str]:
 
 def _compared(study: Study) -> tuple[str, ...]:
     wanted = study.objectives
-    return (*study.limits, *wanted.minimise, *wanted.maximise)
+    wished = study.targets if is_ranked_by_targets(study) else ()
+    return (*study.limits, *wished, *wanted.minimise, *wanted.maximise)
 
 
 def _add_block(desk: Desk, found: _Found, first: int, block: Mapping[str, Any]) -> None:
@@ -160,7 +162,8 @@ def _columns_at(
     priced = price_at_site(desk, block, bought, site)
     columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
     is_priced = desk.is_priced[bought.chips]
-    return with_bands(study.kind, columns, given_by(study.pin), is_priced, regime_of(study))
+    columns = with_bands(study.kind, columns, given_by(study.pin), is_priced, regime_of(study))
+    return with_targets(study, columns) if is_ranked_by_targets(study) else columns
 
 
 def _add_rows(study: Study, found: _Found, rows: Codes, columns: Mapping[str, Any]) -> None:

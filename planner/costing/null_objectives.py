@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from costdata.nulls import NOT_OWNED, RESERVED, Nulls, of_rows, told
-from planner.metrics import find_metric
+from planner.metrics import SHORTFALL, find_metric
 from planner.study.read import Study
 from simkernel.columns import Masks
 from simkernel.errors import BadStudy
@@ -65,7 +65,7 @@ def refuse_compared(study: Study, is_computed: Callable[[str], bool], where: str
     faults = [
         f"{place} is not computed {where}; take another metric"
         for place, name in _compared(study)
-        if not is_computed(name)
+        if not ((study.targets and name == SHORTFALL.name) or is_computed(name))
     ]
     faults = faults or null_faults(study)
     if faults:
@@ -131,9 +131,11 @@ def no_price(study: Study) -> str:
 
 
 def _compared(study: Study) -> Iterator[tuple[str, str]]:
-    """Every limit and objective by its place in the study."""
+    """Every limit, target and objective by its place in the study."""
     for name in (*study.limits, *limits_of_scenarios(study)):
         yield f"limits.{name}", name
+    for name in study.targets:
+        yield f"targets.{name}", name
     for key in ("minimise", "maximise"):
         for name in getattr(study.objectives, key):
             yield f"objectives.{key} {name}", name

@@ -21,6 +21,7 @@ from planner.bands import given_by, regime_of, with_bands
 from planner.costing.null_objectives import UNKNOWN_OBJECTIVE, is_known_of
 from planner.costing.price_desk import Desk, desk_of, price_rows
 from planner.costing.quoted import names_in
+from planner.costing.targets import with_targets
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated, rounded_hash
 from planner.study.read import Study
@@ -121,6 +122,7 @@ def cost_at(desk: Desk, plans: Mapping[str, Any]) -> Costed:
     columns = with_bands(
         study.kind, columns, given_by(study.pin), rows.is_priced, regime_of(study)
     )
+    columns = with_targets(study, columns)
     limits = limits_on(study, columns)
     is_allowed, rejected = judged(study, columns, limits)
     rejected["missing_fact"] = len(plans["devices"]) * len(study.costing.site) - len(is_allowed)

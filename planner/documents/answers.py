@@ -23,6 +23,7 @@ from planner.costing.terms import terms_of
 from planner.explain.plan import explain_plan, nearest_change, plain
 from planner.hardware.explain import hardware_evaluated
 from planner.runs.kinds import KINDS, kind_of, prepare
+from planner.runs.physics import PHYSICS
 from planner.runs.trace import trace_document
 from planner.search.choice import Budget
 from planner.serving.replay import SEEDS, replayed
@@ -55,7 +56,7 @@ def run(
     on : who works, "local" or "dask:ADDRESS"
     """
     from planner.commands.progress import shown_progress
-    from planner.runs.run import REPLAYS, run_study
+    from planner.runs.run import run_study
     from planner.search.workforce import opened
 
     spend = _budget(budget)
@@ -63,9 +64,8 @@ def run(
     if workers and on != "local":
         raise BadStudy(f"--workers {workers}: processes of this machine; leave it out with {on}")
     with opened(on) as force, shown_progress(is_quiet) as progress:
-        most = REPLAYS if replays is None else replays
         done = run_study(
-            engine, Archive(db), force or workers, progress, spend, most, is_resumed=is_resumed
+            engine, Archive(db), force or workers, progress, spend, replays, is_resumed=is_resumed
         )
     return show(db, done.run)
 
@@ -99,7 +99,7 @@ def show(db: Path, name: str) -> dict[str, Any]:
         front = _lines(archive.front(record.run))
         options = _lines(archive.sample(record.run)) if _keeps_options(record) else None
         replayed = _lines(archive.sample(record.run)) if _is_replayed(record) else None
-    summary = record.summary
+    summary, targets = record.summary, record.start.resolved.get("targets")
     return {
         "run": record.run,
         "study": record.start.study,
@@ -115,11 +115,13 @@ def show(db: Path, name: str) -> dict[str, Any]:
         "front": front,
         **({} if options is None else {"options": options}),
         **({} if replayed is None else {"replayed": replayed}),
+        **({"tiers": dict(summary.tiers)} if summary and summary.tiers else {}),
         "rejected": dict(summary.rejected) if summary else {},
         "nearest": dict(summary.nearest) if summary else {},
         "notes": dict(summary.notes) if summary else {},
         "trace": _trace(record),
         "objectives": record.start.resolved["objectives"],
+        **({"targets": targets} if targets else {}),
         "seconds": summary.seconds if summary else None,
         "evaluated_per_s_per_core": summary.evaluated_per_s_per_core if summary else None,
         "front_hash": summary.front_hash if summary else None,
@@ -225,10 +227,14 @@ def _replays(found: Single, is_feasible: bool) -> dict[str, Any]:
     """The replay of a plan that can exist; nothing of one that already breaks a limit."""
     from planner.documents.serving import ready, told
 
-    if found.engine.study.kind != "serve":
-        raise BadStudy('--replay needs a study of kind = "serve"; leave it out')
+    if found.engine.study.kind not in ("serve", "train"):
+        raise BadStudy('--replay needs a study of kind = "serve" or "train"; leave it out')
     if not is_feasible:
         return {}
+    if found.engine.study.kind == "train":
+        from planner.documents.training_replay import replay_of
+
+        return {"replay": replay_of(found)}
     plan, closed = ready(found)
     return {"replay": told(plan, replayed(plan), closed, SEEDS)}
 
@@ -240,20 +246,33 @@ def replay(
     is_sized: bool = False,
     timeline: Path | None = None,
 ) -> dict[str, Any]:
-    """One plan of a serving study, request by request; the document of `replay --json`.
+    """One plan, request by request or pass by pass; the document of `replay --json`.
 
     Raises
     ------
-    BadStudy : a study of another kind
+    BadStudy : a study of another kind, or a fleet asked of a training study
     """
     from planner.documents.serving import replay_document
+    from planner.documents.training_replay import training_replay_document
 
     study = _study(path, settings)
-    if study.kind != "serve":
+    if study.kind not in ("serve", "train"):
         raise BadStudy(
-            f'a study of kind = "{study.kind}" has no requests to replay; wanted kind = "serve"'
+            f'a study of kind = "{study.kind}" has nothing to replay; '
+            'wanted kind = "serve" or "train"'
         )
+    if study.kind == "train":
+        if is_sized:
+            raise BadStudy("--size finds a fleet for requests; a training study has none to find")
+        return training_replay_document(study, seeds, timeline)
     return replay_document(study, seeds, is_sized=is_sized, timeline=timeline)
+
+
+def knee(path: str, settings: Sequence[str], by: str, along: Sequence[str] = ()) -> dict[str, Any]:
+    """The fastest plan at every value of one axis; the document of `knee --json`."""
+    from planner.documents.knee import knee_document
+
+    return knee_document(_study(path, settings), by, along)
 
 
 def diff(db: Path, first: str, second: str) -> dict[str, Any]:
@@ -325,8 +344,8 @@ def _keeps_options(record: RunRecord) -> bool:
 
 
 def _is_replayed(record: RunRecord) -> bool:
-    kind = KINDS.get(record.start.kind)
-    return kind is not None and kind.refine is not None
+    kind = PHYSICS.get(record.start.kind)
+    return kind is not None and kind.replay is not None
 
 
 def _lines(table: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+SHOWN = ("replayed_ttft_s_p95", "replayed_tpot_s_p95", "replayed_step_s", "replayed_days")
+"""Replayed figures that a terminal shows."""
+
 
 def replay_text(document: Mapping[str, Any]) -> str:
     """The document of `planner replay` for a terminal."""
@@ -16,8 +19,48 @@ def replay_text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def step_text(found: Mapping[str, Any]) -> str:
+    """A replayed training step: how long, what it differs by and why, what it waits for."""
+    step, closed_s = found["step_s"], found["closed_form_s"]
+    lines = [
+        f"step_s = {step['value']:.4g} ({step['low']:.4g} to {step['high']:.4g}) of "
+        f"{found['seeds']} seeds; closed form {closed_s:.4g} ({found['gap']['step_s']:+.1%})",
+        "replay less closed form:",
+        *(_term(name, value, closed_s) for name, value in found["gap_s"].items()),
+        f"critical path, {found['critical_path']['passes']:,} passes:",
+        *(_term(n, v, closed_s) for n, v in found["critical_path"]["seconds"].items()),
+        "stages:",
+        *(_stage(line) for line in found["stages"]),
+        *(_port(line) for line in found["links"]),
+        *(f"as the study decrees: {words}" for words in found["marks"].values()),
+    ]
+    return "\n".join([*lines, *_over(found["violations"])])
+
+
+def _term(name: str, value_s: float, closed_s: float) -> str:
+    return f"  {name:<18} {value_s:+.4g} s ({value_s / closed_s:+.2%} of the closed form)"
+
+
+def _stage(line: Mapping[str, float]) -> str:
+    return (
+        f"  stage {line['stage']:.0f}: busy {line['busy_s']:.4g} s, "
+        f"idle {line['idle_s']:.4g} s, gradients {line['data_parallel_s']:.3g} s"
+    )
+
+
+def _port(line: Mapping[str, Any]) -> str:
+    if "uplink" in line:
+        return f"  uplink {line['uplink']}: busy {line['busy_frac']:.1%}"
+    return (
+        f"  links of stage {line['stage']}: domain {line['domain_port_busy_frac']:.1%}, "
+        f"scale-out {line['scaleout_port_busy_frac']:.1%} of the step"
+    )
+
+
 def replayed_text(found: Mapping[str, Any]) -> str:
     """A replay: what was served, every latency with its interval, and what it breaks."""
+    if "closed_form_s" in found:
+        return step_text(found)
     lines = [
         f"{found['replicas']} replicas, {found['requests']:,} requests of {found['seeds']} seeds "
         f"in {found['window_s']:g} s after {found['warm_up_s']:g} s of warm-up; "
@@ -60,27 +103,51 @@ def _sizing(found: Mapping[str, Any]) -> list[str]:
 
 
 def replays_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Plans of a front that were replayed, one paragraph each."""
-    return [_replayed_plan(row) for row in rows]
+    """The best replayed plan in each objective, one paragraph each."""
+    return [_replayed_plan(row) for row in rows if row["best_in"]]
+
+
+def tiers_lines(found: Mapping[str, Any]) -> list[str]:
+    """How many plans were replayed out of how many, why no more, and how far the tiers agree."""
+    lines = [
+        f"replayed {found['replayed']} of {found['within_the_band']} plans within the guard band "
+        f"(proposed by {found['proposed_by']}): {found['ended']}"
+    ]
+    if found["agreement"]:
+        told = ", ".join(f"{name} {tau:+.2f}" for name, tau in found["agreement"].items())
+        lines.append(f"rank agreement of closed form and replay (Kendall): {told}")
+    if not found["front"]:
+        lines.append("no plan keeps every limit when it is replayed")
+    return lines
 
 
 def _replayed_plan(row: Mapping[str, Any]) -> str:
-    """A plan of a front: its latencies in the replay, its gap, the fleet it needs."""
+    """A replayed plan: its figures, its gap, the fleet it needs where it has one."""
     shown = [
-        f"{name} {row[f'replayed_{name}']:.4g} ({row[f'replayed_{name}_low']:.4g} to "
-        f"{row[f'replayed_{name}_high']:.4g}; closed form {row[f'gap_{name}']:+.0%})"
-        for name in ("ttft_s_p95", "tpot_s_p95")
-        if row.get(f"replayed_{name}") is not None
+        f"{name.removeprefix('replayed_')} {row[name]:.4g}{_ends(row, name)}"
+        for name in SHOWN
+        if row.get(name) is not None
     ]
-    broken = f"; breaks {row['broken']}" if row["broken"] else "; keeps every bound"
-    needed = row.get("needed_replicas")
-    fleet = (
-        f"; smallest fleet that keeps them: {needed:.0f} replicas, "
-        f"{row['needed_devices']:.0f} devices"
-        if needed
-        else ""
-    )
+    broken = f"; breaks {row['broken']}" if row.get("broken") else "; keeps every limit"
     return (
-        f"replayed {row['plan']} (best in {row['best_in']}), {row['replicas']} replicas: "
-        f"{', '.join(shown)}{broken}{fleet}"
+        f"replayed {row['plan']} (best in {row['best_in']}){_fleet(row)}: "
+        f"{', '.join(shown)}{broken}"
     )
+
+
+def _ends(row: Mapping[str, Any], name: str) -> str:
+    """Interval of a replayed figure, and how far the closed form was."""
+    gap = row.get(f"gap_{name.removeprefix('replayed_')}")
+    low, high = (row.get(f"{name}_{end}") for end in ("low", "high"))
+    parts = [f"{low:.4g} to {high:.4g}"] if low is not None and high is not None else []
+    parts += [f"closed form {gap:+.0%}"] if gap is not None else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _fleet(row: Mapping[str, Any]) -> str:
+    """Replicas that keep every bound in the replay, beside those of the closed form."""
+    if row.get("needed_replicas") is None:
+        return ""
+    needed, said = int(row["needed_replicas"]), int(row["replicas"])
+    more = "" if needed == said else f", where the closed form said {said}"
+    return f", {needed} replicas on {int(row['needed_devices']):,} devices{more}"

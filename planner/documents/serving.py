@@ -14,6 +14,7 @@ from planner.explain.plan import nearest_change, violations
 from planner.serving.evaluate import evaluate
 from planner.serving.fleet import sized
 from planner.serving.replay import SEEDS, Plan, Replayed, gap, plan_of, replayed
+from planner.serving.survivors import TO_RUN_AT_ALL
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
 from planner.space.single import Single, single
@@ -25,9 +26,6 @@ from simkernel.replay.serve import replay
 
 LOGGED_STEPS = 20_000
 """Of a timeline: what a trace viewer still opens at once."""
-
-TO_RUN_AT_ALL = ("memory", "kernels", "prompt_in_a_step", "context")
-"""Limits that a replay cannot look behind; load, latencies and money it can."""
 
 MICROSECONDS = 1e6
 """Unit of times in Chrome's trace event format."""

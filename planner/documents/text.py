@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.axes import AXES, COUNTS
-from planner.documents.replay_text import replayed_text, replays_lines
+from planner.documents.replay_text import replayed_text, replays_lines, tiers_lines
 from planner.fleet.document import HEADS, calendar_rows, purchase_lines
 from planner.pareto import thinned
 
@@ -43,6 +43,7 @@ SHORT = {
     "supernode_devices": "domain", "tensor_parallel": "tp", "pipeline_parallel": "pp",
     "context_parallel": "cp", "expert_parallel": "ep", "data_parallel": "dp",
     "attention_data_parallel": "adp", "kv_precision": "kv",
+    "missed_targets": "misses",
     "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
 }  # fmt: skip
 MOST_ROWS = 40
@@ -56,6 +57,7 @@ CUT_SHORT = "ENDED EARLY, by its budget or by a person: this is the front of wha
 SAID = (
     "search",
     "engine",
+    "replay",
     "facts",
     "traffic",
     "peak",
@@ -81,11 +83,11 @@ def run_text(document: Mapping[str, Any]) -> str:
     objectives = (*wanted.get("minimise", ()), *wanted.get("maximise", ()))
     if document["front"]:
         lines.append(_front_table(document["front"], objectives))
+        lines += _target_lines(document["front"], document.get("targets", {}))
     else:
         lines += _said_of_no_front(document["state"])
         lines += _nearest_lines(document.get("nearest", {}))
-    if document.get("replayed"):
-        lines += replays_lines(document["replayed"])
+    lines += _tier_lines(document, objectives)
     if document.get("options"):
         lines.append(_options_table(document["options"]))
     lines += _trace_lines(document.get("trace", {}))
@@ -282,6 +284,7 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
     known = [n for n in DECISIONS if any(row.get(n) is not None for row in front)]
     varied = [n for n in known if n in ALWAYS or _is_chosen(n, front)]
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
+    names += ["missed_targets"] * ("missed_targets" in front[0])
     some, said = _few_of(front, objectives)
     rows = ([_figure(row.get(name)) for name in names] for row in some)
     return table_text("front", [SHORT.get(name, name) for name in names], rows) + said
@@ -326,6 +329,30 @@ def _trace_lines(trace: Mapping[str, Any]) -> list[str]:
     return [table_text(f"how the front grew, measured from {origin}", heads, rows)]
 
 
+def _target_lines(front: Sequence[Mapping[str, Any]], targets: Mapping[str, float]) -> list[str]:
+    """How many plans of the front meet what is wished for."""
+    if not targets:
+        return []
+    missed = [row["missed_targets"].split("; ") for row in front]
+    each = [
+        f"{name} {_figure(wish)}: {sum(name not in names for names in missed)}"
+        for name, wish in targets.items()
+    ]
+    whole = sum(names == [""] for names in missed)
+    return [f"targets met by plans of the front, of {len(front)}: {', '.join(each)}; all: {whole}"]
+
+
+def _tier_lines(document: Mapping[str, Any], objectives: Sequence[str]) -> list[str]:
+    """What the replays say: a front of their own, never one with the closed form's."""
+    tiers, lines = document.get("tiers"), []
+    if tiers and tiers["front"]:
+        names = ["plan", *objectives, "site", "accelerator", "devices"]
+        rows = ([_figure(row.get(name)) for name in names] for row in tiers["front"][:MOST_ROWS])
+        lines.append(table_text("front of the replayed plans alone", names, rows))
+    lines += tiers_lines(tiers) if tiers else []
+    return lines + replays_lines(document.get("replayed", ()))
+
+
 def _is_chosen(name: str, front: Sequence[Mapping[str, Any]]) -> bool:
     """A decision differs: between plans, or, where it may just follow the chip, on one chip."""
     is_own = name in FIRST_DECISIONS
@@ -359,7 +386,32 @@ def _nearest_lines(nearest: Mapping[str, Any]) -> list[str]:
         chips = f"{plan['devices']:,.0f} {plan['accelerator']}"
         place = f" where {plan['scenario']}" if plan.get("scenario") else ""
         lines.append(f"  nearest: {plan['plan']}{place} on {chips} {_short_of(plan)}")
+    lines += [_relaxed_line(line) for line in nearest.get("relaxations", ())]
+    if "together" in nearest:
+        lines.append(_together_line(nearest["together"]))
     return lines
+
+
+def _relaxed_line(line: Mapping[str, Any]) -> str:
+    """How far one limit has to give, and the plan that is feasible then."""
+    if line["needed"] is None:
+        return f"  {line['limit']} alone is not enough: {line['why']}"
+    share = "" if line["change_frac"] is None else f" ({line['change_frac']:+.1%})"
+    least = "" if line["is_smallest"] else "; perhaps less is enough, not all was looked through"
+    return (
+        f"  relax {line['limit']} from {_figure(line['given'])} to {line['needed']:.4g} "
+        f"{line['unit']}{share}: then {line['plan']} on {line['devices']:,} "
+        f"{line['accelerator']} at {line['site']} is feasible{least}"
+    )
+
+
+def _together_line(line: Mapping[str, Any]) -> str:
+    if line["change_frac"] is None:
+        return f"  all limits together: {line['why']}"
+    return (
+        f"  relax all limits by {line['change_frac']:.1%}: then {line['plan']} at {line['site']} "
+        "is feasible"
+    )
 
 
 def _short_of(plan: Mapping[str, Any]) -> str:

@@ -26,13 +26,19 @@ def nearest_costed(study: Study, costed: Costed) -> dict[str, Any]:
     Returns
     -------
     "why": sentences for what no limit forbids and no figure is known of; "plans": one dictionary
-    each, with the limit that is exceeded most, or the objective that is NULL, as "binding"
+    each, with the limit that is exceeded most, or the objective that is NULL, as "binding";
+    "lacks_facts" where of every plan a limited figure, or the price, is not known
     """
     if not len(costed.is_front):
-        return {"why": [no_price(study)]}
-    is_kept = costed.worst_excess <= ORDER_OF_SUM
+        return {"why": [no_price(study)], "lacks_facts": True}
+    over = costed.worst_excess
+    is_kept = over <= ORDER_OF_SUM
     why = why_none(study, costed.columns, is_kept, costed.nulls)
-    return {**({"why": why} if why else {}), **_nearest_plans(study, costed, is_kept)}
+    return {
+        **({"why": why} if why else {}),
+        "lacks_facts": not bool(np.isfinite(over).any()),
+        **_nearest_plans(study, costed, is_kept),
+    }
 
 
 def least_over(table: Mapping[str, Any]) -> dict[str, Any]:

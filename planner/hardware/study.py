@@ -30,6 +30,7 @@ from planner.costing.places import scenario_studies, scenario_words
 from planner.costing.price_desk import unverified
 from planner.costing.quoted import names_in
 from planner.costing.second_pass import Costed, front_of, is_costed
+from planner.costing.targets import with_targets
 from planner.costing.terms import terms_of
 from planner.hardware.bands import BANDED
 from planner.hardware.figures import figures, stock_of
@@ -204,6 +205,7 @@ def answered(case: Case) -> tuple[Priced, Floats]:
     if is_open(case.study):
         columns |= more(case, steps)
     columns["unverified_facts"] = unverified(case.study, case.stock.catalog, columns)
+    found = replace(found, columns=with_targets(case.study, columns))
     return replace(found, nulls=hardware_nulls(case, found)), steps
 
 

@@ -15,6 +15,7 @@ from planner.fleet.document import HEADS, calendar_rows, purchase_lines
 from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
+from planner.pages.step import draw_step
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (
@@ -49,6 +50,7 @@ def draw() -> None:
     _head(found, document)
     _binds(document)
     _waterfalls(document)
+    draw_step(found, document["plan"])
     _changes(document)
     _napkin(document)
     _unverified(document)

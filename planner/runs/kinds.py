@@ -16,7 +16,6 @@ from planner.search import sweep as train_sweep
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
 from planner.serving import engine as serve
-from planner.serving.survivors import refined
 from planner.study.read import Study
 from planner.training import engine as train
 from simkernel.errors import BadStudy
@@ -42,8 +41,6 @@ class Kind:
         limits allow, whatever is compared
     is_limited : the sweep of a study applies its physical limits, not costing
     is_searchable : its plans can be looked for by a driver, where a sweep would be too long
-    refine : plans of a front replayed: (engine, front, plans at most, seeds) to columns; None
-        where there is nothing to replay
     """
 
     prepare: Callable[[Study], Any]
@@ -56,7 +53,6 @@ class Kind:
     is_limited: Callable[[Study], bool]
     is_searchable: bool = False
     sweep_again: Sweep | None = None
-    refine: Callable[[Any, Mapping[str, Any], int, int], dict[str, Any]] | None = None
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -82,7 +78,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             notes=serve.serving_notes,
             keeps_options=False,
             is_limited=lambda study: True,
-            refine=refined,
+            is_searchable=True,
         ),
         "hardware": Kind(
             prepare=hardware.prepare,

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from planner.archive.progress import PROGRESS, Batch
+from planner.archive.progress import PROGRESS, REPLAYED, Batch
 from planner.archive.runs import RunRecord, RunStart
 from planner.archive.store import Archive
 from planner.explain.nearest import least_over
 from planner.runs.total import Total, joined
-from planner.search.seam import Explored, Memo, Scores
+from planner.search.near import Memo
+from planner.search.replays import OneReplay, from_plain
+from planner.search.seam import Explored, Scores
 from planner.search.sweep import BillResult
 from planner.space.plan_keys import plan_name
 from simkernel.errors import PlanError
@@ -89,7 +91,13 @@ def taken_up(archive: Archive, run: str) -> TakenUp:
     return TakenUp(events[-1]["driver"], total, bills, trace)
 
 
-def explored_before(archive: Archive, run: str, explored: Explored, front: Any) -> None:
+def replayed_before(archive: Archive, run: str) -> dict[int, OneReplay]:
+    """Replays that a run which took over another starts with, by design key."""
+    told = [e.payload for e in archive.run(run).events if e.name == REPLAYED]
+    return {int(key): from_plain(one) for some in told for key, one in some.items()}
+
+
+def explored_before(archive: Archive, run: str, explored: Explored, front: Any = None) -> None:
     """Give a search its memory back."""
     keys, scores = archive.evaluations(run)
     if len(keys):

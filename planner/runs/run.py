@@ -1,4 +1,4 @@
-"""A run: sweep, physical front, costing, front, archive, in that order; what is done is kept.
+"""A run: search, replays, physical front, costing, front, archive, in that order; all is kept.
 
 The archive is opened for a batch every few seconds and closed again; what a run found in less is
 one batch with its front. Ctrl-C or `planner stop` ends the run early: what was swept is costed and
@@ -13,13 +13,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from costdata.catalog import Catalog
+from planner.archive.progress import REPLAYED
 from planner.archive.runs import RunStart, RunSummary
 from planner.archive.schema import now
 from planner.archive.store import Archive
@@ -29,16 +30,29 @@ from planner.costing.terms import terms_of
 from planner.explain.nearest import least_over, nearest_costed
 from planner.runs.facts_used import facts_hash, facts_used
 from planner.runs.kinds import cost, kind_of, sweep
-from planner.runs.resume import TakenUp, batch_of, explored_before, taken_up, unfinished
+from planner.runs.physics import PHYSICS, replays_of
+from planner.runs.refine import Refinement, refined, why_replayed
+from planner.runs.relaxed import relaxations
+from planner.runs.resume import (
+    TakenUp,
+    batch_of,
+    explored_before,
+    replayed_before,
+    taken_up,
+    unfinished,
+)
 from planner.runs.total import Total, joined
 from planner.runs.trace import Trace, gone_on
 from planner.search.choice import Budget, Choice, chosen
+from planner.search.drivers import searched
+from planner.search.replays import CLOSED_FORM, Replays
 from planner.search.seam import Explored
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
 from planner.study.read import Study, study_document
 from planner.training.breakeven import refuse_unknown_dates
 from planner.training.engine import Engine
+from simkernel.errors import BadStudy
 
 FLUSH_S = 5.0
 """Seconds between batches: each open and close of the file costs up to one (LIBRARIES notes)."""
@@ -48,9 +62,6 @@ ALONE_CANDIDATES = 200_000
 
 SOON_S = 1.0
 """A sweep of so few seconds is kept with its front, not before: a kill loses no more than it."""
-
-REPLAYS = 3  # our choice: plans of a front that are replayed, some ten seconds each at a million
-REPLAY_SEEDS = 5  # requests; streams of each, for an interval
 
 MOST_OPTIONS = 1000  # our choice: rows a person may want to see beside the front
 
@@ -77,7 +88,7 @@ def run_study(
     workers: int | Workforce | None = None,
     progress: Progress | None = None,
     budget: Budget | None = None,
-    replays: int = REPLAYS,
+    replays: int | None = None,
     *,
     is_resumed: bool = False,
 ) -> Finished:
@@ -88,18 +99,20 @@ def run_study(
     workers : processes, None for as many as pay; or a cluster
     progress : told after every bill
     budget : ends the search when it is spent
-    replays : plans of the front that are replayed, where the kind of study has requests
+    replays : plans that are replayed at most; None as the study says
     is_resumed : go on with the newest run of the same inputs that did not finish, if there is one
 
     Raises
     ------
     BadFile : the archive cannot be written
+    BadStudy : replays are asked for of a kind of study that has none
     MissingFact : a site lacks a term of costing, or nobody knows how often machines fail
     PlanError : the run to go on with still runs
 
     All are found before the search begins.
     """
     refuse_unknown_dates(engine.study)
+    engine = _with_replays(engine, replays)
     terms_of(engine.study.costing, engine.catalog)
     start = run_start(engine.study, engine.catalog)
     earlier = unfinished(archive, start, now()) if is_resumed else ""
@@ -110,10 +123,23 @@ def run_study(
             work = _work(engine, archive, run, earlier, budget or Budget())
             if not isinstance(some, int):
                 work.notes["engine"] = str(some)
-            return _run(work, some, progress, stop, replays)
+            return _run(work, some, progress, stop)
     except BaseException as error:
         archive.fail_run(run, f"{type(error).__name__}: {error}")
         raise
+
+
+def _with_replays(engine: Engine, replays: int | None) -> Engine:
+    """The engine of a study that says how many plans are replayed, if it is said here."""
+    study = engine.study
+    if replays is not None and replays != replays_of(study):
+        study = replace(study, search=replace(study.search, replay=replays))
+    if study.search.replay and (study.kind not in PHYSICS or not PHYSICS[study.kind].replay):
+        raise BadStudy(
+            f"search.replay = {study.search.replay}: a {study.kind} study has nothing to replay "
+            "in this version; leave it out"
+        )
+    return engine if study is engine.study else replace(engine, study=study)
 
 
 @dataclass
@@ -123,7 +149,8 @@ class _Work:
     Parameters
     ----------
     choice : the driver
-    explored : the memory of a search; None for a sweep
+    explored : the memory of a search, or of what a sweep finds worth a replay; else None
+    replays : the costly tier, None where nothing is to be replayed
     total : all results so far; those of the run it goes on with included
     done : indices of bills to leave out
     unsaved : results since the last batch
@@ -137,6 +164,7 @@ class _Work:
     budget: Budget
     choice: Choice
     explored: Explored | None
+    replays: Replays | None
     total: Total
     done: frozenset[int]
     notes: dict[str, str]
@@ -150,6 +178,8 @@ class _Work:
         """One more result."""
         self.total.add(result)
         self.unsaved.append(result)
+        if self.explored and len(result.near):
+            self.explored.remember(result.near)
 
     def is_due(self, result: BillResult) -> bool:
         """A batch is large enough, and whole."""
@@ -176,30 +206,46 @@ class _Work:
             found = batch_of(self.choice.driver, self.unsaved, self.explored, is_empty, line)
             archive.append_batch(self.run, found)
             self.unsaved = []
+        if self.replays and self.replays.unsaved:
+            known, keys = self.replays.known, self.replays.unsaved
+            archive.tell(self.run, REPLAYED, {str(key): known[key].as_plain() for key in keys})
+            self.replays.unsaved = []
         self.flushed = time.perf_counter()
+
+    def look_up(self, stop: list[str]) -> None:
+        """Write down what is due, and see whether a person wants the run to end."""
+        if time.perf_counter() - self.flushed > FLUSH_S:
+            self.flush(self.archive)
+            stop += [] if stop or not _is_stop_asked(self.archive, self.run) else ["stop"]
 
 
 def _work(engine: Engine, archive: Archive, run: str, earlier: str, budget: Budget) -> _Work:
     """A run about to begin, or to go on."""
     taken = taken_up(archive, run) if earlier else TakenUp()
+    most = replays_of(engine.study)
     if taken.driver:
         choice = Choice(taken.driver, f"as run {earlier}, of which this is the rest")
     else:
-        choice = chosen(engine, budget, kind_of(engine.study).is_searchable)
+        choice = chosen(engine, budget, kind_of(engine.study).is_searchable, most)
     notes = {"search": f"{choice.driver}: {choice.reason}"}
+    if most:
+        notes["replay"] = why_replayed(engine.study, most)
     if earlier:
         notes["resumed"] = f"{taken.total.evaluated} evaluations of run {earlier} were kept"
-    explored = None
-    if choice.driver != "sweep":
-        explored = Explored(engine)
-        explored_before(archive, run, explored, taken.total.physical())
+    explored = Explored(engine) if most or choice.driver != "sweep" else None
+    if explored:
+        front = taken.total.physical() if choice.driver != "sweep" else None
+        explored_before(archive, run, explored, front)
+    replays = Replays(engine, replayed_before(archive, run) if earlier else {}) if most else None
     trace = gone_on(engine, taken.trace, taken.total.fronts)
     total, done = taken.total, taken.bills
-    return _Work(engine, archive, run, budget, choice, explored, total, done, notes, trace)
+    return _Work(
+        engine, archive, run, budget, choice, explored, replays, total, done, notes, trace
+    )
 
 
 def _run(
-    work: _Work, workers: int | Workforce, progress: Progress | None, stop: list[str], replays: int
+    work: _Work, workers: int | Workforce, progress: Progress | None, stop: list[str]
 ) -> Finished:
     started, engine, total = time.perf_counter(), work.engine, work.total
 
@@ -216,26 +262,53 @@ def _run(
         if work.is_due(result):
             work.flush(work.archive)
     sweep_s = time.perf_counter() - started
-    if sweep_s > SOON_S:
+    if sweep_s > SOON_S or work.replays:
         work.flush(work.archive)
+    refinement = _refined(work, stop, started)
     costed = _cost(engine, total)
     front = front_columns(engine.study, costed) if costed else {}
     notes = {**work.notes, "sweep_s": f"{sweep_s:.3f}"}
     summary = _summary(engine, total, costed, front, started, notes)
+    if summary.evaluated and not (front or stop or summary.nearest.get("lacks_facts")):
+        found = relaxations(engine.study, costed, workers if isinstance(workers, int) else 1)
+        summary = replace(summary, nearest={**summary.nearest, **found})
+    summary = replace(summary, tiers=refinement.said)
     done = Finished(work.run, "stopped" if stop else "finished", summary, front)
-    refine = kind_of(engine.study).refine
-    replayed = refine(engine, front, replays, REPLAY_SEEDS) if refine and not stop else {}
-    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush, replayed)
+    rows = refinement.rows
+    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush, rows)
     return done
+
+
+def _refined(work: _Work, stop: list[str], started: float) -> Refinement:
+    """Replays of what the search found worth it, unless a person or the time says to end.
+
+    A budget of evaluations is of the closed form; an evolution that has spent it has its front.
+    """
+    is_swept, seconds = work.choice.driver == "sweep", Budget(seconds=work.budget.seconds)
+    if not (work.replays and work.explored) or (stop and (is_swept or stop != ["budget"])):
+        return Refinement()
+
+    def is_stopped() -> bool:
+        if not stop and seconds(0, time.perf_counter() - started):
+            stop.append("budget")
+        return bool(stop) and (stop != ["budget"] or seconds(0, time.perf_counter() - started))
+
+    work.replays.after, work.replays.is_stopped = lambda: work.look_up(stop), is_stopped
+    most = replays_of(work.engine.study)
+    found = refined(
+        work.explored, work.total.physical(), work.replays, most, is_stopped, is_whole=is_swept
+    )
+    if work.explored.since.evaluated:
+        work.add(work.explored.settled())
+    return found
 
 
 def _results(
     work: _Work, workers: int | Workforce, is_stopped: Callable[[], bool]
 ) -> Iterator[BillResult]:
     """What the chosen driver finds."""
-    if work.explored is not None:
-        from planner.search.drivers import searched
-
+    if work.choice.driver != "sweep":
+        assert work.explored is not None, "every search has a memory"
         yield from searched(work.engine, work.choice.driver, is_stopped, work.explored)
         return
     yield from sweep(work.engine, workers, is_stopped, work.done)
@@ -264,11 +337,18 @@ def store_answer(
         flush(held)
         held.append_facts(done.run, facts)
         if done.front:
-            held.append_front(done.run, done.front)
+            held.append_front(done.run, _with_fidelity(study, done.front))
         for sample in (options, dict(replayed or {})):
             if sample:
                 held.append_sample(done.run, sample)
         held.finish_run(done.run, done.summary, done.state)
+
+
+def _with_fidelity(study: Study, front: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A front that says which tier it is of, where there is another."""
+    if study.kind not in PHYSICS or not PHYSICS[study.kind].replay:
+        return front
+    return {**front, "fidelity": np.full(len(front["plan"]), CLOSED_FORM, dtype=object)}
 
 
 def options_of(costed: Costed) -> dict[str, Any]:

@@ -53,13 +53,15 @@ class Choice:
     reason: str
 
 
-def chosen(engine: Any, budget: Budget, is_searchable: bool) -> Choice:
-    """The driver for a study.
+def chosen(engine: Any, budget: Budget, is_searchable: bool, replays: int = 0) -> Choice:
+    """The driver of the closed form for a study.
 
     Parameters
     ----------
     engine : of any kind: `study` and `space`
     is_searchable : the kind of study can do more than sweep
+    replays : plans to replay; "sample" proposes these, each costing a thousand times more, and the
+        closed form before them is looked through by what suits its size
 
     Raises
     ------
@@ -73,7 +75,7 @@ def chosen(engine: Any, budget: Budget, is_searchable: bool) -> Choice:
         )
     if not is_searchable:
         return Choice("sweep", "every candidate is evaluated, as in all studies of this kind")
-    if asked != "auto":
+    if asked != "auto" and not (asked == "sample" and replays):
         return Choice(asked, f"{asked} was asked for")
     count = counted(layouts_of(engine.space), np.random.default_rng(engine.study.seed))
     return _by_size(count, budget)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from planner.search.legal import layouts_of
 from planner.search.seam import Driver, Explored, explore
 from planner.search.sweep import BillResult
+from planner.space.blocks import Ints
 from planner.study.read import ALGORITHMS_OF
 from planner.training.engine import Engine
 
@@ -26,8 +27,13 @@ def searched(
     yield from explore(explored or Explored(engine), made, is_stopped)
 
 
-def make_driver(driver: str, engine: Engine) -> Driver:
-    """A driver by name; pymoo and Optuna are loaded only where they are used."""
+def make_driver(driver: str, engine: Engine, first: Ints | None = None) -> Driver:
+    """A driver by name; pymoo and Optuna are loaded only where they are used.
+
+    Parameters
+    ----------
+    first : (n, axes) plans that "sample" tries before any other
+    """
     study, layouts = engine.study, layouts_of(engine.space)
     search, width = study.search, len(study.objectives.minimise + study.objectives.maximise)
     algorithm = search.algorithm or ALGORITHMS_OF[driver][0]
@@ -41,6 +47,7 @@ def make_driver(driver: str, engine: Engine) -> Driver:
             sites=study.costing.site,
             algorithm=algorithm,
             population=search.population,
+            first=first,
             journal=study.folder / search.journal if search.journal else None,
             name=study.name,
         )

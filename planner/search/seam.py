@@ -18,6 +18,7 @@ from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import desk_of
 from planner.pareto import merge, nondominated, nondominated_by
 from planner.runs.physics import PHYSICS
+from planner.search.near import Memo, violation
 from planner.search.sweep import (
     BillResult,
     count_rejections,
@@ -53,17 +54,6 @@ class Driver(Protocol):
         """Scores of what was asked, in the same order."""
 
 
-@dataclass(frozen=True)
-class Memo:
-    """Scores of plans evaluated before, by design key."""
-
-    keys: Keys
-    scores: Scores
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-
 @dataclass
 class Explored:
     """All that a search has evaluated, and what of it is worth keeping.
@@ -91,11 +81,16 @@ class Explored:
         chips = [str(name) for name in self.engine.space.levels["accelerator"]]
         self.desk = desk_of(self.engine.study, self.engine.catalog, chips)
 
-    def remember(self, memo: Memo, front: Mapping[str, Any]) -> None:
-        """Take up what an earlier run of the same study evaluated, and its physical front."""
+    def remember(self, memo: Memo, front: Mapping[str, Any] | None = None) -> None:
+        """Take up what was evaluated before, and the physical front if it is to be kept here."""
         rows = zip(memo.keys.tolist(), memo.scores.points, memo.scores.excess, strict=True)
         self.known.update({key: (points, excess) for key, points, excess in rows})
-        self.front = dict(front)
+        self.front = self.front if front is None else dict(front)
+
+    def remember_rows(self, rows: Mapping[str, Any]) -> None:
+        """Take up feasible plans of a physical front, after physics and not priced yet."""
+        told = site_scores(self.desk, rows)
+        self.remember(Memo(np.asarray(rows["key"]), told))
 
     def scores(self, codes: Ints) -> Scores:
         """Scores of some plans; those not known yet are evaluated.
@@ -109,6 +104,14 @@ class Explored:
         fresh = np.array([i for i in first if int(keys[i]) not in self.known], dtype=np.int64)
         self._evaluate(codes[fresh], keys[fresh])
         rows = [self.known[int(key)] for key in keys]
+        return Scores(np.stack([r[0] for r in rows]), np.stack([r[1] for r in rows]))
+
+    def known_scores(self, codes: Ints) -> Scores:
+        """The same where nothing may be evaluated: what is not known is infinitely bad."""
+        sites, wanted = len(self.desk.terms), self.engine.study.objectives
+        width = len(wanted.minimise) + len(wanted.maximise)
+        never = (np.full((sites, width), np.inf), np.full(sites, np.inf))
+        rows = [self.known.get(int(key), never) for key in keys_of(self.engine.space, codes)]
         return Scores(np.stack([r[0] for r in rows]), np.stack([r[1] for r in rows]))
 
     def enters(self, scores: Scores) -> bool:
@@ -198,13 +201,6 @@ def explore(
         rounds += 1
         yield explored.taken() if rounds % EMIT_ROUNDS else explored.settled()
     yield explored.settled()
-
-
-def violation(found: Evaluated) -> Floats:
-    """Sum of all that physical limits are exceeded by, 0 for a plan that keeps them; (n,)."""
-    over = [np.maximum(limit.excess, 0.0) for limit in found.limits.values()]
-    total: Floats = np.sum(over, axis=0)
-    return total
 
 
 def _unbeaten(engine: Engine, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

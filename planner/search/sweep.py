@@ -17,10 +17,13 @@ from typing import Any
 import numpy as np
 
 from planner.archive.columns import ledger_columns
+from planner.costing.price_desk import desk_of
+from planner.costing.targets import is_ranked_by_targets
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
-from planner.runs.physics import PHYSICS
+from planner.runs.physics import PHYSICS, replays_of
 from planner.search.bounds import broken_by
+from planner.search.near import Band, Memo, no_memo
 from planner.search.workforce import Workforce, spread
 from planner.space.blocks import Bill, Block, bill_at, bills, blocks, columns
 from planner.space.plan_keys import plan_name
@@ -82,7 +85,8 @@ class BillResult:
     nearest : the same for the least-violating candidates when the bill has no feasible one
     seconds : of processor time [s]
     beaten : design keys told in a `front` before that are on it no more; a search only
-    new_keys : design keys evaluated; a search only
+    new_keys : design keys whose scores are to be kept: all that a search evaluates, `near`
+    near : plans within the guard band of the front of their chip, where plans are replayed
     is_settled : nothing that was evaluated waits to be told of, so the run can be kept up to here
     """
 
@@ -97,6 +101,7 @@ class BillResult:
     beaten: tuple[int, ...] = ()
     new_keys: list[int] = field(default_factory=list)
     is_settled: bool = True
+    near: Memo = field(default_factory=no_memo)
 
 
 def sweep(
@@ -177,6 +182,7 @@ def sweep_bills(
     started = time.thread_time()
     first = len(engine.space.bill_codes) if is_second else 0
     states = {bill.index: _State(BillResult(first + bill.index)) for bill in batch}
+    band = _band(engine, str(batch[0].values["accelerator"]))
     waiting: list[tuple[int, Block]] = []
     for bill in batch:
         for whole in blocks(engine.space, bill, BLOCK_ROWS):
@@ -184,9 +190,11 @@ def sweep_bills(
             if len(block):
                 waiting.append((bill.index, block))
             if sum(len(b) for _, b in waiting) >= BLOCK_ROWS:
-                waiting = _evaluated(engine, states, waiting)
-    _evaluated(engine, states, waiting)
+                waiting = _evaluated(engine, states, waiting, band)
+    _evaluated(engine, states, waiting, band)
     results = [state.closed() for state in states.values()]
+    if band:
+        _share_near(engine, batch, results, band.closed())
     rows = max(sum(result.evaluated for result in results), 1)
     for result in results:
         result.seconds = (time.thread_time() - started) * result.evaluated / rows
@@ -210,6 +218,24 @@ def _left_by_bounds(
     return block.take(is_out == is_second)
 
 
+def _band(engine: Engine, accelerator: str) -> Band | None:
+    """Where the plans of one chip are kept that a replay may want; None where there is none."""
+    if not replays_of(engine.study):
+        return None
+    desk = desk_of(engine.study, engine.catalog, [accelerator])
+    return Band(desk, accelerator, engine.space.levels["scaleout_fabric"])
+
+
+def _share_near(
+    engine: Engine, batch: Sequence[Bill], results: Sequence[BillResult], near: Memo
+) -> None:
+    """To every bill its own plans of the guard band."""
+    size = engine.space.plans_per_bill
+    for bill, result in zip(batch, results, strict=True):
+        result.near = near.take(near.keys // size == bill.key // size)
+        result.new_keys = result.near.keys.tolist()
+
+
 @dataclass
 class _State:
     """A bill in work: its result so far and the points of its front."""
@@ -225,7 +251,10 @@ class _State:
 
 
 def _evaluated(
-    engine: Engine, states: Mapping[int, _State], waiting: Sequence[tuple[int, Block]]
+    engine: Engine,
+    states: Mapping[int, _State],
+    waiting: Sequence[tuple[int, Block]],
+    band: Band | None,
 ) -> list[tuple[int, Block]]:
     """Evaluate waiting blocks as one and share the rows out; returns what waits now: nothing."""
     if not waiting:
@@ -234,6 +263,8 @@ def _evaluated(
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     accelerator = str(engine.space.levels["accelerator"][rows["accelerator"][0]])
     found = PHYSICS[engine.study.kind].evaluate(engine, rows, accelerator)
+    if band:
+        band.add(np.concatenate([block.keys for _, block in waiting]), rows, found)
     start = 0
     for (index, block), part in zip(waiting, parts, strict=True):
         own = found.take(slice(start, start + len(block)))
@@ -279,12 +310,13 @@ def _to_digits(values: Floats, digits: int) -> Floats:
 def further_criteria(study: Study) -> dict[str, float]:
     """Physical metrics that a study compares and that the others do not settle, with their sign.
 
-    Its objectives, and the metrics whose band it limits: bands come with costing, after the front
-    is made. A band grows with its metric.
+    Its objectives, the targets that they rank by, and the metrics whose band it limits: bands come
+    with costing, after the front is made. A band grows with its metric.
     """
     wanted = [(name, 1.0) for name in study.objectives.minimise]
     wanted += [(name, -1.0) for name in study.objectives.maximise]
     bands = [name for name in study.limits if name.endswith(("_low", "_high"))]
+    bands += study.targets if is_ranked_by_targets(study) else ()
     wanted += [(name, -1.0 if is_at_least(name) else 1.0) for name in bands]
     owners = [(find_metric(name), sign) for name, sign in wanted]
     return {

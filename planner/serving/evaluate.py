@@ -80,13 +80,19 @@ class Fleet:
     lost: Floats
 
 
-def evaluate(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -> Evaluated:
+def evaluate(
+    engine: ServeEngine,
+    columns: Mapping[str, Any],
+    accelerator: str,
+    replicas: Floats | None = None,
+) -> Evaluated:
     """Physics of some serving plans on one accelerator.
 
     Parameters
     ----------
     columns : axis name to (n,) as `planner.space.blocks.columns` gives them
     accelerator : catalogue name; all rows are on it
+    replicas : (n,) of fleets that someone else has sized; None sizes them on the load
     """
     plans = serving_plans(engine, columns)
     rig = serving_rig(engine, columns, plans, accelerator)
@@ -94,7 +100,7 @@ def evaluate(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) 
     lane = lane_of(engine, rig, cap_frac)
     lanes = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
     lane = shared(engine, columns, lane, lanes)
-    fleet = fleet_of(engine, columns, plans, lane)
+    fleet = fleet_of(engine, columns, plans, lane, replicas)
     usual_w, busiest_w = (
         lane_watts(rig, lane, at, cap_frac) for at in (fleet.usual, fleet.busiest)
     )
@@ -128,9 +134,13 @@ def most_sequences(plans: ServingPlans) -> Floats:
 
 
 def fleet_of(
-    engine: ServeEngine, columns: Mapping[str, Any], plans: ServingPlans, lane: Lane
+    engine: ServeEngine,
+    columns: Mapping[str, Any],
+    plans: ServingPlans,
+    lane: Lane,
+    given: Floats | None = None,
 ) -> Fleet:
-    """Replicas as the study gives them, or as the busiest window needs them."""
+    """Replicas as given, as the study gives them, or as the busiest window needs them."""
     load, work = engine.load, engine.study.serving
     lanes = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
     found = capacity(lane, lanes, load.bounds)
@@ -141,7 +151,7 @@ def fleet_of(
     if engine.space.levels["replicas"] != (DERIVED,):
         needed = np.asarray(columns["replicas"], float)
     needed = np.where(lane.places < 1.0, 1.0, needed)  # no fleet serves what one cannot hold
-    replicas = np.where(devices > 0, devices / plans.devices, needed)
+    replicas = np.where(devices > 0, devices / plans.devices, needed) if given is None else given
     busiest = pace_at(lane, lanes, replicas, load.peak.requests_per_s)
     usual_lane = replace(lane, mix=load.mean.mix)
     usual = pace_at(usual_lane, lanes, replicas, load.mean.requests_per_s)

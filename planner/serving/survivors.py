@@ -1,103 +1,119 @@
-"""The survivors of a serving front replayed: the best plan in each objective, the first one sized.
+"""A serving plan as its replay finds it: on a fleet that keeps every bound there.
 
-A closed form that is near the replay on a few plans is believed on the rest; how near it is
-stands beside each plan that was replayed.
+A fleet that the load decides starts as the closed form sized it and is enlarged until the replay
+keeps every bound, with the failures to survive out of work; one that the study gives is taken as
+it is. Latencies are the replay's, watts the closed form's at that fleet. A fleet smaller than the
+closed form's is not looked for: `planner replay --size` does that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from planner.costing.second_pass import objectives_of
+from planner.axes import DERIVED
 from planner.serving.engine import ServeEngine
-from planner.serving.fleet import Sized, sized
-from planner.serving.replay import Plan, Replayed, gap, plan_of, replayed
-from planner.space.blocks import values_of
-from planner.space.plan_keys import codes_of
+from planner.serving.evaluate import evaluate
+from planner.serving.fleet import GROWTH
+from planner.serving.replay import LATENCIES, SEEDS, Plan, Replayed, gap, plan_of, replayed
+from planner.study.slo import Bound
+from planner.training.evaluate import Evaluated, Limit, Replay
 
-Progress = Callable[[int, int], None]
-"""Told how many plans have been replayed, and of how many."""
+TO_RUN_AT_ALL = ("memory", "kernels", "prompt_in_a_step", "context")
+"""Limits that a replay cannot look behind; load, latencies and money it can."""
+
+MOST_FLEETS = 8
+"""Fleets tried before a plan is given up: the last is 1.7 times as large."""
 
 
-def refined(
-    engine: ServeEngine, front: Mapping[str, Any], most: int, seeds: int
-) -> dict[str, Any]:
-    """Replays of some plans of a front as columns for the archive; {} for none.
+def replayed_plan(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -> Replay:
+    """One plan replayed.
 
     Parameters
     ----------
-    front : columns of the front, best in the first objective first
-    most : plans to replay: the best in each objective, in the order of the study
-    seeds : streams of each
+    columns : its row of the space; (1,) each
 
     Returns
     -------
-    "plan", "best_in", "replicas", every latency as replayed with its interval and the gap of the
-    closed form, "broken" (bounds that the replay breaks) and, of the first plan, "needed_replicas"
+    told: "replicas" of the closed form and "needed_replicas" of the replay, every latency as
+    replayed with its interval and the gap of the closed form at that fleet, "broken" bounds
     """
-    if not front or most <= 0:
-        return {}
-    rows = [_row(engine, front, at, name, seeds) for at, name in _best(engine, front)[:most]]
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: _column([row.get(name) for row in rows]) for name in names}
+    closed = evaluate(engine, columns, accelerator)
+    if any(closed.limits[name].excess[0] > 0 for name in TO_RUN_AT_ALL):
+        return Replay(closed, {"broken": "no fleet can run it"})
+    plan = plan_of(engine, columns, accelerator)
+    fleet, found = _accepted(plan, is_given=_is_given(engine, columns))
+    at_fleet = evaluate(engine, columns, accelerator, np.array([float(fleet)]))
+    told = _told(plan, fleet, found, at_fleet)
+    return Replay(_as_replayed(at_fleet, found, engine.load.bounds), told)
 
 
-def _column(values: list[Any]) -> npt.NDArray[Any]:
-    """Numbers, NaN where a row has none; words as they are."""
-    if any(isinstance(value, str) for value in values):
-        return np.array(values, dtype=object)
-    return np.array([np.nan if value is None else value for value in values])
+def _is_given(engine: ServeEngine, columns: Mapping[str, Any]) -> bool:
+    """The study says how large the fleet is."""
+    is_counted = engine.space.levels["replicas"] != (DERIVED,)
+    return is_counted or bool(np.asarray(columns["devices"])[0] > 0)
 
 
-def _best(engine: ServeEngine, front: Mapping[str, Any]) -> list[tuple[int, str]]:
-    """Rows that are best in an objective, each plan once, and in which."""
-    wanted = engine.study.objectives
-    points = objectives_of(engine.study, front)
-    found: dict[str, tuple[int, str]] = {}
-    for column, name in enumerate((*wanted.minimise, *wanted.maximise)):
-        at = int(np.argmin(points[:, column]))
-        found.setdefault(str(front["plan"][at]), (at, name))
-    return list(found.values())
+def _accepted(plan: Plan, *, is_given: bool) -> tuple[int, Replayed]:
+    """The first fleet, from the closed form's on, that keeps every bound; else the last tried."""
+    bounds, lost = plan.engine.load.bounds, int(plan.closed.lost[0])
+    replicas, found = plan.replicas, None
+    for left in range(MOST_FLEETS - 1, -1, -1):
+        is_last = is_given or not left
+        short = replayed(plan.with_replicas(max(replicas - lost, 1)), 1) if lost else None
+        if short is None or not short.broken(bounds) or is_last:
+            found = replayed(plan.with_replicas(replicas), SEEDS)
+            worse = short if short is not None and short.broken(bounds) else found
+            if is_last or not worse.broken(bounds):
+                return replicas, _with_bounds_of(found, worse)
+        replicas = max(math.ceil(replicas * GROWTH), replicas + 1)
+    raise AssertionError("the last fleet is always returned")
 
 
-def _row(
-    engine: ServeEngine, front: Mapping[str, Any], at: int, best_in: str, seeds: int
-) -> dict[str, Any]:
-    """One plan replayed, as a row of numbers and words."""
-    codes = codes_of(engine.space, np.array([int(front["key"][at])]))
-    accelerator = str(engine.space.levels["accelerator"][codes[0, 0]])
-    plan = plan_of(engine, values_of(engine.space, codes), accelerator)
-    found = replayed(plan, seeds)
-    closed = {name: float(front[name][at]) for name in found.metrics if name in front}
-    row: dict[str, Any] = {
-        "plan": str(front["plan"][at]),
-        "best_in": best_in,
-        "replicas": found.replicas,
-        "seeds": seeds,
-        "requests": found.requests,
-        "broken": "; ".join(v["limit"] for v in found.broken(engine.load.bounds)),
-        **_columns(found, closed),
+def _with_bounds_of(found: Replayed, worse: Replayed) -> Replayed:
+    """A whole fleet's figures, judged by what is left of it after the failures."""
+    if worse is found:
+        return found
+    return replace(found, high=worse.high, refused=worse.refused, is_overload=worse.is_overload)
+
+
+def _as_replayed(closed: Evaluated, found: Replayed, bounds: tuple[Bound, ...]) -> Evaluated:
+    """The closed form at the fleet of the replay, with the replay's latencies and bounds."""
+    latencies = {
+        name: np.array([value])
+        for name, value in found.metrics.items()
+        if name.startswith(LATENCIES) and np.isfinite(value)
     }
-    wanted = engine.study.objectives
-    is_first = best_in == (*wanted.minimise, *wanted.maximise)[0]
-    return row | (_needed(plan, seeds) if is_first else {})
+    limits = {n: limit for n, limit in closed.limits.items() if "empty replica" not in n}
+    for bound in bounds:
+        name = f"{bound.latency}_{bound.statistic}"
+        limits[name] = _limit(found.high[name], bound.most_s, "s")
+    limits["refused"] = _limit(float(found.refused), 0.0, "requests")
+    limits["overload"] = _limit(float(found.is_overload), 0.0, "growing queues")
+    return replace(closed, metrics={**closed.metrics, **latencies}, limits=limits)
 
 
-def _columns(found: Replayed, closed: Mapping[str, float]) -> dict[str, float]:
-    columns = {f"replayed_{name}": value for name, value in found.metrics.items()}
-    columns |= {f"replayed_{name}_low": value for name, value in found.low.items()}
-    columns |= {f"replayed_{name}_high": value for name, value in found.high.items()}
-    return columns | {f"gap_{name}": value for name, value in gap(closed, found).items()}
+def _limit(have: float, need: float, unit: str) -> Limit:
+    return Limit(np.array([0.0 if math.isnan(have) else have]), np.array([need]), unit)
 
 
-def _needed(plan: Plan, seeds: int) -> dict[str, Any]:
-    """The smallest fleet of the plan that its replays accept; 0 where none does."""
-    found: Sized = sized(plan, seeds)
+def _told(plan: Plan, fleet: int, found: Replayed, closed: Evaluated) -> dict[str, float | str]:
+    """What a reader is told of a replay."""
+    at_fleet = {name: float(value[0]) for name, value in closed.metrics.items()}
+    gaps = gap(at_fleet, found)
     return {
-        "needed_replicas": found.replicas,
-        "needed_devices": found.replicas * int(plan.rig.plans.devices[0]),
+        "replicas": plan.replicas,
+        "needed_replicas": fleet,
+        "needed_devices": fleet * int(plan.rig.plans.devices[0]),
+        "seeds": SEEDS,
+        "requests": found.requests,
+        "broken": "; ".join(v["limit"] for v in found.broken(plan.engine.load.bounds)),
+        **{f"replayed_{name}": value for name, value in found.metrics.items()},
+        **{f"replayed_{name}_low": value for name, value in found.low.items()},
+        **{f"replayed_{name}_high": value for name, value in found.high.items()},
+        **{f"gap_{name}": value for name, value in gaps.items()},
     }

@@ -85,6 +85,9 @@ def _widened(study: Study, chosen: Mapping[str, Level]) -> Study:
         if name in AXES
     }
     axes = {n: (chosen[n],) if n == "accelerator" else levels for n, levels in axes.items()}
+    if study.network.any_supernode:
+        named = (chosen["supernode_devices"], *study.axes["supernode_devices"])
+        axes["supernode_devices"] = tuple(dict.fromkeys(named))
     return replace(study, axes=_frozen(axes))
 
 

@@ -55,6 +55,9 @@ class Header:
     tables: Annotated[
         str, Field(strict=True, description="a folder of your own tables, from the study's folder")
     ] = ""
+    preset: Annotated[
+        str, Field(strict=True, description="a name of [presets.NAME], to lay over the study")
+    ] = ""
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -75,7 +78,8 @@ class TrainWorkload:
     `mtp` adds the model's multi-token-prediction layers to the work and the memory.
     `expert_imbalance` is how unevenly tokens fall on experts, beyond evenly random routing:
     "uniform", a factor on the busiest rank, or { power_law = exponent } of the experts' loads;
-    left out, the catalogue's planning figure.
+    left out, the catalogue's planning figure. `stragglers` is the slowest device's step over the
+    mean one's in a replay, drawn unless given.
     """
 
     model: Annotated[
@@ -96,6 +100,9 @@ class TrainWorkload:
     expert_imbalance: Annotated[
         Literal["uniform"] | Overload | PowerLaw | None,
         Field(description='"uniform", a number of at least 1, or { power_law = 0.3 }'),
+    ] = None
+    stragglers: Annotated[
+        Overload | None, Field(description="a number of at least 1, e.g. stragglers = 1.0")
     ] = None
 
 
@@ -337,7 +344,8 @@ class Search:
     """The table [search]: how candidates are found; a study need not say.
 
     `driver` "auto" goes by the size of the space and what an evaluation costs; `algorithm` None is
-    the driver's own. `journal` is a file that optuna-dashboard can open, for "sample".
+    the driver's own. `journal` is a file that optuna-dashboard can open, for "sample". `replay` is
+    how many plans are replayed at most, None for as many as the kind of study is worth.
     """
 
     driver: Annotated[SearchDriver, Field(description='"auto", "sweep", "evolve" or "sample"')] = (
@@ -353,6 +361,10 @@ class Search:
     journal: Annotated[
         str, Field(strict=True, description="a file for Optuna's journal, from the study's folder")
     ] = ""
+    replay: Annotated[
+        int | None,
+        Field(strict=True, ge=0, le=100_000, description="plans to replay at most, e.g. 50"),
+    ] = None
 
 
 @dataclass(frozen=True, config=CONFIG)

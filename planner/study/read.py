@@ -15,11 +15,12 @@ from types import MappingProxyType
 from typing import Any
 
 from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
-from planner.metrics import metric_names
+from planner.metrics import SHORTFALL, metric_names
 from planner.study.faults import Faults, Place, nearest, parse_toml, part
 from planner.study.fleet import Fleet, read_fleet
 from planner.study.levels import BadLevel, levels_of, what_to_do
 from planner.study.lines import Path, line_of, lines_of
+from planner.study.network import Network, with_preset
 from planner.study.numbers import numbers, pins, scenarios
 from planner.study.parts import (
     DEFAULT_OBJECTIVES,
@@ -33,13 +34,16 @@ from planner.study.parts import (
     TrainWorkload,
     Workload,
 )
+from planner.study.places import read_costing
 from planner.study.traffic import check_serving, traces_named, with_files
 from simkernel.errors import BadFile
 
 SECTIONS = (
-    "study", "workload", "axes", "costing", "limits", "objectives", "pin", "scenarios", "search",
-    "reliability", "fleet",
-)  # fmt: skip
+    *("study", "workload", "axes", "costing", "limits", "targets", "objectives", "pin"),
+    *("scenarios", "search", "reliability", "fleet", "network", "presets"),
+)
+
+HEADER = ("name", "kind", "seed", "tables", "preset")
 
 ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
 """Algorithms of each driver; its own is the first."""
@@ -77,12 +81,15 @@ class Study:
     costing, objectives : their tables, resolved
     limits : metric to worst value allowed: an upper bound, or a lower bound for what is better
         when larger (`planner.metrics.is_at_least`)
+    targets : metric to a value that is wished for, told of every plan and required of none
     pin : derived quantity to the value it is set to; "unit_w.GB200" for a figure of one chip
     scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
         choose; every combination is costed apart and has a front of its own
     search : how candidates are found
     reliability : failures, checkpoints, spares
     fleet : the calendar of a purchase plan, the default one for other kinds
+    network : what its links are taken to be
+    preset, presets : the one laid over the study, and all as written
     text : the study as written
     folder : where relative paths of the study start
     """
@@ -95,12 +102,16 @@ class Study:
     axes: Mapping[str, tuple[Level, ...]]
     costing: Costing
     limits: Mapping[str, float]
+    targets: Mapping[str, float]
     objectives: Objectives
     pin: Mapping[str, float]
     scenarios: Mapping[str, tuple[float, ...]]
     search: Search
     reliability: Reliability
     fleet: Fleet
+    network: Network
+    preset: str
+    presets: Mapping[str, Any]
     text: str
     folder: File
 
@@ -146,7 +157,7 @@ def study_from_text(text: str, label: str, folder: File, names: Names | None = N
     faults = Faults(lambda path: f"{label}:{line_of(lines, path)}", is_torn=bool(torn))
     for line, problem in torn:
         faults.found.append(f"{label}:{line}: {problem}; wanted TOML; mend the line")
-    return _checked(document, faults, text, folder, names or Names())
+    return _checked(with_preset(document, faults), faults, text, folder, names or Names())
 
 
 def study_from_document(
@@ -177,17 +188,20 @@ def tables_named_in(path: str | File) -> File | None:
 def study_document(study: Study) -> dict[str, Any]:
     """The study fully resolved, as plain data that reads back as the same study."""
     return {
-        "study": {n: getattr(study, n) for n in ("name", "kind", "seed", "tables")},
+        "study": {n: getattr(study, n) for n in HEADER if n != "preset" or study.preset},
         "workload": {name: asdict(work) for name, work in study.workloads.items()},
         "axes": {name: list(levels) for name, levels in study.axes.items()},
         "costing": {**asdict(study.costing), "site": list(study.costing.site)},
         "limits": dict(study.limits),
         "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
         "pin": dict(study.pin),
+        **({"targets": dict(study.targets)} if study.targets else {}),
         **_scenarios_document(study),
         **_unless_plain("search", study.search, Search()),
         **_unless_plain("reliability", study.reliability, Reliability()),
         **_unless_plain("fleet", study.fleet, Fleet()),
+        **_unless_plain("network", study.network, Network()),
+        **({"presets": dict(study.presets)} if study.presets else {}),
     }
 
 
@@ -268,14 +282,20 @@ def _checked(
         tables=_from(folder, header.tables) if header else "",
         workloads=_workloads(tables["workload"], kind, faults, folder, names),
         axes=_axes(tables["axes"], kind, faults, names),
-        costing=_costing(tables["costing"], faults, names),
+        costing=read_costing(tables["costing"], faults, names.site, names.accelerator),
         limits=numbers(tables["limits"], "limits", metric_names(kind), faults),
-        objectives=_objectives(tables["objectives"], kind, faults),
+        targets=numbers(tables["targets"], "targets", metric_names(kind), faults),
+        objectives=_objectives(
+            tables["objectives"], kind, faults, has_targets=bool(tables["targets"])
+        ),
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
         reliability=_reliability(tables["reliability"], kind, faults),
         fleet=read_fleet(tables, kind, faults, names.accelerator, names.site),
+        network=part(Network, tables["network"], ("network",), faults) or Network(),
+        preset=header.preset if header else "",
+        presets=tables["presets"],
         text=text,
         folder=folder,
     )
@@ -451,27 +471,9 @@ def _reliability(table: Mapping[str, Any], kind: str, faults: Faults) -> Reliabi
     return part(Reliability, table, ("reliability",), faults) or Reliability()
 
 
-def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:
-    listed = dict(table)
-    if isinstance(listed.get("site"), str):
-        listed["site"] = [listed["site"]]
-    sites = listed.get("site")
-    if isinstance(sites, list | tuple) and all(isinstance(site, str) for site in sites):
-        path: Path = ("costing", "site")
-        listed["site"] = [faults.looked_up(names.site, site, path) for site in sites]
-        if len(set(listed["site"])) < len(sites) or not sites:
-            faults.add(path, sites, "is empty or repeats", 'wanted each site once, e.g. ["se"]')
-    for key in ("price_usd", "all_in_usd_per_device", "all_in_usd_per_unit"):
-        prices = listed.get(key)
-        if isinstance(prices, Mapping):
-            listed[key] = {
-                faults.looked_up(names.accelerator, chip, ("costing", key, chip)): price
-                for chip, price in prices.items()
-            }
-    return part(Costing, listed, ("costing",), faults) or Costing()
-
-
-def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectives:
+def _objectives(
+    table: Mapping[str, Any], kind: str, faults: Faults, *, has_targets: bool
+) -> Objectives:
     if not table:
         return DEFAULT_OBJECTIVES[kind]
     found: Objectives | None = part(Objectives, table, ("objectives",), faults)
@@ -481,7 +483,8 @@ def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectiv
     known = metric_names(kind)
     for key, names in (("minimise", found.minimise), ("maximise", found.maximise)):
         for index, name in enumerate(names):
-            if name not in known:
+            is_by_targets = has_targets and (key, name) == ("minimise", SHORTFALL.name)
+            if name not in known and not is_by_targets:
                 path = ("objectives", key, index, name)
                 faults.say(
                     path[:3], f"{name!r} is no metric of a {kind} study", nearest(name, known)

@@ -12,8 +12,9 @@ from typing import Any
 
 from planner.axes import AXES, COUNTS, SHORT_NAMES
 from planner.metrics import PINNABLE
-from planner.study.faults import nearest
+from planner.study.faults import Faults, nearest
 from planner.study.lines import Path
+from planner.study.network import with_preset
 from planner.study.parts import Costing
 from planner.study.read import SECTIONS, Names, Study, study_document, study_from_document
 from simkernel.errors import BadStudy
@@ -67,6 +68,10 @@ def with_settings(study: Study, settings: Sequence[str], names: Names | None = N
     pairs = _parsed(settings)
     document = _without_none(study_document(study))
     for _, path, value in pairs:
+        if path == ("study", "preset"):
+            _put(document, path, value)
+            document = _laid_over(document, str(value))
+    for _, path, value in pairs:
         _put(document, path, value)
     origin = {path: setting for setting, path, _ in pairs}
     changed = study_from_document(
@@ -76,9 +81,9 @@ def with_settings(study: Study, settings: Sequence[str], names: Names | None = N
         study.folder,
         names,
     )
-    faults = [fault for each in pairs for fault in _idle_prices(changed, each, names or Names())]
-    if faults:
-        raise BadStudy(*faults)
+    idle = [fault for each in pairs for fault in _idle_prices(changed, each, names or Names())]
+    if idle:
+        raise BadStudy(*idle)
     return changed
 
 
@@ -86,6 +91,14 @@ def price_in_force(costing: Costing, chip: str) -> str:
     """The table of [costing] that holds the price of a chip; "" where it gives none."""
     given = [name for name in PRICES if chip in getattr(costing, name)]
     return given[-1] if given else ""
+
+
+def _laid_over(document: dict[str, Any], preset: str) -> dict[str, Any]:
+    """The document with the tables of one of its presets over its own."""
+    faults = Faults(lambda _: f"--set study.preset={preset}")
+    laid = with_preset(document, faults)
+    faults.raise_if_any()
+    return laid
 
 
 def _idle_prices(

@@ -116,6 +116,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
     named = study.axes["accelerator"]
     names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
     sizes, missing = sizes_of_chips(catalog, names)
+    sizes = with_what_if_domains(study, sizes)
     if not sizes:
         raise MissingFact(*(f"{name}: {why}" for name, why in missing.items()))
     chosen = with_accelerators(study, tuple(sizes))
@@ -126,6 +127,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         has_draft_layers=work.mtp,
         expert_imbalance=_imbalance(work, catalog),
         expert_skew=_skew(work),
+        links=study.network.rules,
     )
     return Engine(
         study=study,
@@ -186,6 +188,14 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             f"{', '.join(others)}: what if; price, watts and carbon of chips and network stay "
             "those of the catalogue"
         )
+    if study.network.any_supernode:
+        notes["what_if_domains"] = (
+            "domain sizes that nobody sells: bought, powered and counted as the chip is sold"
+        )
+    if study.network.all_to_all_frac:
+        notes["what_if_all_to_all"] = (
+            "all-to-alls reach shares of their rate by domain size that the study assumes"
+        )
     zero, stages = study.axes["zero_stage"], study.axes["pipeline_parallel"]
     if max(int(z) for z in zero) >= 2 and max(int(p) for p in stages) > 1:
         notes["zero_in_pipelines"] = (
@@ -216,6 +226,17 @@ def sizes_of_chips(
         has_host = bool(np.isfinite(chip.host_link_bytes_per_s * chip.host_memory_bytes)[0])
         sizes[name] = ChipSizes(facts.domain_options, facts.devices_per_host, known, has_host)
     return sizes, missing
+
+
+def with_what_if_domains(study: Study, sizes: dict[str, ChipSizes]) -> dict[str, ChipSizes]:
+    """Every domain size that the study names as if it were sold, where it asks for that."""
+    if not study.network.any_supernode:
+        return sizes
+    named = {size for size in study.axes["supernode_devices"] if isinstance(size, int)}
+    return {
+        name: replace(one, domain_options=tuple(sorted({*one.domain_options, *named})))
+        for name, one in sizes.items()
+    }
 
 
 def _lacking(chip: Chips) -> str:

@@ -38,6 +38,9 @@ PHASES = {
 }
 """Terms of a step by what they wait for; of the rest, messages and the host, nothing stretches."""
 
+UNPHYSICAL = "unphysical_link_rule"
+"""Limit that every plan breaks which was priced with links as no ranks can have them."""
+
 WAITING_TERMS = (
     "bubble",
     "pipeline_send",
@@ -104,6 +107,20 @@ class Evaluated:
         return ok
 
 
+@dataclass(frozen=True)
+class Replay:
+    """One plan as its replay finds it.
+
+    Parameters
+    ----------
+    found : one row, with what was replayed in the place of the closed form's; limits too
+    told : further figures for a reader, by name
+    """
+
+    found: Evaluated
+    told: Mapping[str, float | str]
+
+
 def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Evaluated:
     """Physics of some candidates on one accelerator.
 
@@ -125,6 +142,24 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     found = _gathered(engine, chip, plans, pinned, watts, accelerator)
     found.metrics["unpinned_step_s"] = np.asarray(step.time.total)
     return found
+
+
+def evaluate_at(
+    engine: Engine, columns: Mapping[str, Any], accelerator: str, step_s: Floats
+) -> Evaluated:
+    """The same where a step is known to take another time, as a replay found it.
+
+    Parameters
+    ----------
+    step_s : (n,) of a whole step [s]
+    """
+    plans = training_plans(engine, columns)
+    chip = chip_of(engine, columns, accelerator)
+    job, reserve = engine.job_on(accelerator), engine.reserve(accelerator)
+    own = training_step(job, engine.model, chip, plans, reserve)
+    step, watts = _capped(chip, plans, own, engine.catalog.clock_following())
+    watts = _at_another_pace(chip, watts, np.asarray(step.time.total) / step_s)
+    return _gathered(engine, chip, plans, _stretched(step, step_s), watts, accelerator)
 
 
 def is_step_given(study: Study) -> bool:
@@ -254,6 +289,11 @@ def _pinned_step(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) 
         wanted_s = np.full(len(plans), pin["step_s"])
     else:
         return step
+    return _stretched(step, wanted_s)
+
+
+def _stretched(step: Step, wanted_s: Floats) -> Step:
+    """A step that takes another time: all terms scaled to it, the same work in it."""
     factor = wanted_s / np.asarray(step.time.total)
     return replace(
         step,
@@ -419,6 +459,8 @@ def _limits(
             engine.unsupported(accelerator)[plans.precision_code], 0.0 * memory, "kernels"
         ),
     }
+    if engine.job.links.is_by_group_size:
+        found[UNPHYSICAL] = Limit(np.ones(len(plans)), 0.0 * memory, "rule")
     for name, bound in engine.study.limits.items():
         if find_metric(name).stage == "physics" and name in metrics:
             need = np.full(len(plans), bound)

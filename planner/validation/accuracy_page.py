@@ -103,8 +103,17 @@ among these runs, so even left out they are not unseen. The parameters below say
 reaches of them. Each belongs to a kind of software stack, an architecture or to all, none to a
 source, a model or a run; the reason of each *prior* stands beside it; launch times and maturing
 were read off vTrain's and Megatron-Bridge's figures, and most others set to 1 after a first
-choice had left out more error. `python -m planner.calibration.profile_fit tests/truth/train.csv
---check` fits them again.
+choice had left out more error. With residuals in sight were also chosen: that launches of the
+unfused stack grow with the pairs of tensor ranks, and the power that blends them with the work
+(on vTrain's times); that the slowest of n devices is late by ln n, and how far that mean delay may
+leave its prior (on the scaling pairs above and what was left out). That the unfused stack cuts
+its layers evenly and moves 52 bytes a logit was read in its source once vTrain's residuals
+pointed to the head. `python -m planner.calibration.profile_fit tests/truth/train.csv --check`
+fits them again.
+
+vTrain's file states full recompute for all runs, yet what a further sequence costs there would
+need products faster than the dense peak if layers were run twice. Its single-node times are
+predicted as stated: layers of 2,048 values come out too slow there, small ones make up for it.
 
 | parameter | prior | fitted | why the prior |
 |---|---|---|---|"""

@@ -27,10 +27,13 @@ from numba.extending import intrinsic
 import simkernel
 from simkernel import plugins
 from simkernel.replay import dispatch
+from simkernel.replay.contended import Stage, contend
 from simkernel.replay.engine import advance as engine_advance
 from simkernel.replay.net import Net
 from simkernel.replay.play import Score, play
+from simkernel.replay.program import Program
 from simkernel.replay.state import House
+from simkernel.replay.walk import Paces, Walked, walk
 
 ROOT = Path(simkernel.__path__[0])
 ROOMS = ("replay", "batching", "routing")
@@ -79,6 +82,16 @@ def advance_lent(events: int, house: House) -> int:
 def play_lent(net: Net, score: Score) -> None:
     """Collectives on a network, over arrays without an owner."""
     play(lent(net), lent(score))
+
+
+def walk_lent(program: Program, paces: Paces, walked: Walked) -> None:
+    """A pipeline walked through, over arrays without an owner."""
+    walk(lent(program), lent(paces), lent(walked))
+
+
+def contend_lent(stage: Stage) -> None:
+    """A pipeline on shared links, over arrays without an owner."""
+    contend(lent(stage))
 
 
 def _without_count(_context: Any, house: Any) -> Any:

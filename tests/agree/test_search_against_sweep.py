@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from planner.archive.store import Archive
+from planner.runs.kinds import prepare
 from planner.runs.run import run_study
 from planner.search.choice import Budget
 from planner.search.legal import counted, layouts_of, random_codes, repaired
@@ -14,7 +15,7 @@ from planner.space.blocks import bills, blocks
 from planner.space.plan_keys import broken_rules
 from planner.study.read import read_study
 from planner.study.settings import with_settings
-from planner.training.engine import catalogue_names, prepare
+from planner.training.engine import catalogue_names
 
 STUDIES = Path(__file__).parents[2] / "studies"
 SMALL = {
@@ -26,8 +27,9 @@ SMALL = {
     "llama31_70b_training": (
         *("devices=[3712, 4096]", "gbs=[1024, 1856, 2048]", 'costing.site=["se", "us-tx"]'),
     ),
+    "serve_deepseek_wide_ep": ("max_batch=[64, 128]", "token_budget=4096"),
 }
-"""A few thousand candidates: small enough to evaluate all, by any driver."""
+"""A few hundred or thousand candidates: small enough to evaluate all, by any driver."""
 
 
 def made(name, *settings):
@@ -39,7 +41,7 @@ def made(name, *settings):
 
 def front_of(engine, folder, budget=None):
     """The run of a study in a database of its own."""
-    return run_study(engine, Archive(folder / "x.duckdb"), workers=1, budget=budget)
+    return run_study(engine, Archive(folder / "x.duckdb"), workers=1, budget=budget, replays=0)
 
 
 @cache

@@ -175,6 +175,21 @@ def test_a_plan_that_only_lacks_a_price_leaves_with_three(study):
     assert "missing_fact" not in limits
 
 
+def test_a_run_leaves_as_its_plans_do(study):
+    """A script would look for a softer limit where a price is all that is missing."""
+    study.write_text(DENSE.replace("[costing]", '[costing]\nacquire = "lease"'))
+    db = study.parent / "x.duckdb"
+    answer = planner("run", study, "--db", db, "--json")
+    assert answer.code == 3
+    assert answer.document["physical_front"] > 0
+    assert answer.document["nearest"]["lacks_facts"]
+    priced = ("--set", "costing.acquire=buy")
+    assert planner("run", study, "--db", db, *priced).code == 0
+    assert planner("recost", "last", "--db", db, "--set", "costing.acquire=lease").code == 3
+    assert planner("recost", "2", "--db", db, "--set", "limits.usd=1").code == 1
+    assert planner("run", study, "--db", db, "--set", "limits.days=0.01").code == 1
+
+
 def test_a_model_of_unknown_build_is_a_missing_fact(tmp_path):
     """An architecture that nobody knows would be counted as the one it resembles."""
     (tmp_path / "config.json").write_text('{"model_type": "foo", "hidden_size": 128}')

@@ -363,7 +363,7 @@ def test_hardware_that_nobody_rents_out_is_counted(tmp_path):
         .replace('"H100-SXM", ', "")
     )
     answer = planner("run", study, "--db", tmp_path / "x.duckdb", "--json")
-    assert answer.code == 1
+    assert answer.code == 3
     assert answer.document["rejected"] == {"missing_fact": 1}
     answer = planner("evaluate", study, "--json")
     assert answer.code == 3

@@ -90,7 +90,7 @@ def test_chips_that_nobody_leases_are_said_to_have_no_price(tmp_path):
     db, study = tmp_path / "planner.duckdb", tmp_path / "open.toml"
     study.write_text(OPEN)
     answer = planner("run", study, *asked("costing.acquire=lease"), "--db", db, "--json")
-    assert answer.code == 1
+    assert answer.code == 3
     (why,) = answer.document["nearest"]["why"]
     assert "has a price to lease; give costing.rent_usd_per_device_hour" in why
 

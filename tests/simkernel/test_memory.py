@@ -296,3 +296,26 @@ def test_without_sequence_parallelism_table_2_holds_as_well():
     kept = layer_activation_bytes(share(job, plan), model, model.kinds[0])
     wanted = s * b * h * (10 + 24 / t + 5 * a * s / (h * t))
     assert kept[0] == pytest.approx(wanted, rel=1e-12)
+
+
+def test_a_device_that_holds_both_ends_holds_a_tied_embedding_once():
+    """A model with tied embeddings would look too big for a folded pipeline."""
+    fold = {
+        "devices": 8,
+        "supernode_devices": 8,
+        "pipeline_parallel": 4,
+        "global_batch_sequences": 32,
+        "schedule_code": plugins.code("schedules", "dual_pipe_v"),
+    }
+    own, plan = moe_model(), plan_of(**fold)
+    tied, table = replace(own, tied_embeddings=True), own.vocab * own.hidden
+    job = TrainingJob(1e12, 2048, 65e6)
+    held = [layout_of(job, m, chip(), plan).parameters.dense[0] for m in (own, tied)]
+    assert (held[0] - held[1]).tolist() == [table, 0.0, table]
+
+
+def test_weights_in_eight_bits_alone_are_gathered_in_eight_bits_unless_scaled_in_small_blocks():
+    """A stack that gathers 8 bits would be charged 16, or one that gathers 16 would get 8."""
+    codes = np.array([PRECISIONS.index(name) for name in ("bf16", "fp8", "fp8_block", "mxfp8")])
+    assert Keeping(is_narrow_alone=True).gathered_bytes(codes).tolist() == [2.0, 1.0, 1.0, 2.0]
+    assert Keeping().gathered_bytes(codes).tolist() == [2.0] * 4

@@ -8,6 +8,7 @@ from conftest import chip, dense_model
 
 from simkernel import plugins
 from simkernel.candidates import OFFLOAD, plan_of
+from simkernel.keeping import PLAIN
 from simkernel.memory import Reserve
 from simkernel.train import training_step
 from simkernel.workload import TrainingJob
@@ -123,3 +124,9 @@ def test_a_plan_that_keeps_all_is_the_same_beside_one_that_offloads():
     assert two.time.total[0] == one.time.total[0]
     assert two.resident.total[0] == one.resident.total[0]
     assert np.isnan(two.time.total[1])
+
+
+def test_a_stack_that_reduces_in_sixteen_bits_moves_two_bytes_less_to_update_a_parameter():
+    """Every stack's optimiser would read fp32 gradients, whatever it keeps."""
+    assert PLAIN.update_bytes(PLAIN.gradient_bytes) == 30.0
+    assert replace(PLAIN, gradient_bytes=2.0).update_bytes(2.0) == 28.0

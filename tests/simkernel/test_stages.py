@@ -46,3 +46,14 @@ def test_all_three_stages_are_the_same_one_without_a_pipeline():
     """If false, a single stage would be priced as several."""
     counts = stage_layers(dense_model(layers=5), np.array([1]), np.array([1]))
     assert counts.tolist() == [[[5.0], [5.0], [5.0]]]
+
+
+def test_a_stack_that_cuts_evenly_gives_the_stage_of_the_head_as_many_layers():
+    """Runs of 2020 to 2022 waited for their head: Megatron-LM refused layers left over."""
+    model, stages = dense_model(layers=32), np.array([4])
+    even = stage_layers(model, stages, np.array([1]), is_even=True)
+    assert even[0, :, 0].tolist() == [8.0, 8.0, 8.0]
+    assert stage_layers(model, stages, np.array([1]))[0, 2, 0] == 7.0
+    odd = np.array([5])
+    uneven = stage_layers(model, odd, np.array([1]), is_even=True)
+    assert uneven.tolist() == stage_layers(model, odd, np.array([1])).tolist()

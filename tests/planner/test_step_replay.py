@@ -1,0 +1,127 @@
+"""The replay of a training plan as a document, a timeline, a command and a tier of a search."""
+
+import json
+
+import numpy as np
+import pytest
+from small import MOE, planner, study_of
+
+from planner.documents.training_replay import training_replay_document
+from planner.runs.physics import PHYSICS
+from planner.space.blocks import values_of
+from planner.space.plan_keys import codes_of
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, prepare
+from simkernel.errors import BadStudy
+
+PIPED = ("accelerator=H100-SXM", "devices=64", "supernode_devices=8", "ep=8", "pp=4", "tp=1")
+
+
+def study(*settings):
+    """A small study of experts in a pipeline."""
+    return with_settings(study_of(MOE), [*PIPED, *settings], catalogue_names())
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory):
+    """One plan replayed, with its timeline."""
+    path = tmp_path_factory.mktemp("timeline") / "out.json"
+    return {**training_replay_document(study(), seeds=2, timeline=path), "path": path}
+
+
+def test_the_gap_is_explained_term_by_term(document):
+    """SimAI 90: nobody could see where the exposed time comes from."""
+    found = document["replay"]
+    whole_s = found["closed_form_s"] + sum(found["gap_s"].values())
+    assert whole_s == pytest.approx(found["step_s"]["value"], rel=1e-9)
+    assert sum(found["closed_form_terms_s"].values()) == pytest.approx(found["closed_form_s"])
+    assert found["gap"]["step_s"] == pytest.approx(found["closed_form_s"] / whole_s - 1.0)
+    assert {"pipeline", "data_parallel", "expert_imbalance", "stragglers", "shared_ports"} <= set(
+        found["gap_s"]
+    )
+
+
+def test_the_critical_path_is_as_long_as_the_step_and_stages_fill_it(document):
+    """Terms would be missing from the path, or a stage work longer than the step."""
+    found = document["replay"]
+    first_s = sum(found["critical_path"]["seconds"].values())
+    assert found["step_s"]["low"] * 0.95 <= first_s <= found["step_s"]["high"] * 1.05
+    optimiser_s = found["critical_path"]["seconds"]["optimiser"]
+    for line in found["stages"]:
+        parts_s = line["busy_s"] + line["idle_s"] + line["data_parallel_s"] + optimiser_s
+        assert parts_s == pytest.approx(first_s, rel=1e-9)
+        assert line["idle_s"] >= -1e-9
+    runs = found["critical_path"]["runs"]
+    assert all(b["from_s"] >= a["to_s"] - 1e-9 for a, b in zip(runs, runs[1:], strict=False))
+    assert all(0.0 <= line["scaleout_port_busy_frac"] <= 1.0 for line in found["links"])
+
+
+def test_a_timeline_is_a_chrome_trace_of_stages_links_and_the_critical_path(document):
+    """Perfetto would open an empty page: complete events need ts, dur, pid and tid."""
+    events = json.loads(document["path"].read_text())["traceEvents"]
+    assert document["timeline"]["events"] == len(events)
+    bars = [event for event in events if event["ph"] == "X"]
+    assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in bars)
+    names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert names == {"stages", "links", "critical path"}
+    by_group = {pid: [e for e in bars if e["pid"] == pid] for pid in range(3)}
+    assert all(by_group.values())
+    critical = sum(e["args"].get("critical", False) for e in by_group[0])
+    assert critical == len(by_group[2])
+    for row in {event["tid"] for event in by_group[0]}:
+        own = sorted((e["ts"], e["dur"]) for e in by_group[0] if e["tid"] == row)
+        assert all(b[0] >= a[0] + a[1] - 1e-3 for a, b in zip(own, own[1:], strict=False))
+
+
+def test_the_same_seed_is_the_same_replay_and_what_is_decreed_marks_the_plan(document):
+    """A plan could not be replayed twice, or be balanced without anybody having written so."""
+    again = training_replay_document(study(), seeds=2)["replay"]
+    assert again == document["replay"]
+    assert not again["marks"]
+    even = training_replay_document(
+        study("workload.main.expert_imbalance=1.0", "workload.main.stragglers=1.0"), seeds=1
+    )["replay"]
+    assert set(even["marks"]) == {"even_experts", "given_stragglers"}
+    assert even["step_s"]["value"] < again["step_s"]["value"]
+
+
+def test_scarce_uplinks_lengthen_a_replayed_step_no_more_than_the_closed_form_has_it():
+    """Every group pays for a thin spine in closed form; in a replay only those that meet do."""
+    thin = training_replay_document(study("oversubscription=4", "ep=16"), seeds=1)["replay"]
+    full = training_replay_document(study("ep=16"), seeds=1)["replay"]
+    assert full["step_s"]["value"] < thin["step_s"]["value"]
+    assert thin["closed_form_s"] > full["closed_form_s"]
+    assert thin["gap_s"]["pipeline"] == pytest.approx(full["gap_s"]["pipeline"], abs=0.02)
+    assert thin["gap_s"]["thin_spine"] != 0.0 == full["gap_s"]["thin_spine"]
+    assert thin["links"][-1]["uplink"] == 0
+    assert 0.0 < thin["links"][-1]["busy_frac"] <= 1.0 + 1e-9
+
+
+def test_a_tier_of_replays_gets_every_metric_at_the_replayed_step():
+    """The loop would compare a replayed step with days of the closed form."""
+    engine = prepare(study())
+    columns = values_of(engine.space, codes_of(engine.space, np.array([0])))
+    replay = PHYSICS["train"].replay(engine, columns, "H100-SXM")
+    closed = PHYSICS["train"].evaluate(engine, columns, "H100-SXM")
+    assert set(replay.found.metrics) == set(closed.metrics)
+    ratio = replay.told["replayed_step_s"] / closed.metrics["step_s"][0]
+    assert replay.found.metrics["step_s"][0] == pytest.approx(replay.told["replayed_step_s"])
+    assert replay.found.metrics["days"][0] == pytest.approx(closed.metrics["days"][0] * ratio)
+    assert replay.told["gap_step_s"] == pytest.approx(1.0 / ratio - 1.0)
+
+
+def test_a_study_that_gives_the_step_has_nothing_to_replay():
+    """A replay would be stretched to what the study says, and confirm it."""
+    with pytest.raises(BadStudy, match="nothing to replay"):
+        training_replay_document(study("pin.mfu_frac=0.4"), seeds=1)
+
+
+def test_the_command_replays_a_training_study(tmp_path):
+    """The documented command would refuse the studies it is documented for."""
+    file = tmp_path / "moe.toml"
+    file.write_text(MOE)
+    settings = [word for setting in PIPED for word in ("--set", setting)]
+    result = planner("replay", file, *settings, "--seeds", 1)
+    assert result.code == 0
+    assert "critical path" in result.out
+    assert planner("replay", file, *settings, "--size").code == 2
