@@ -16,6 +16,7 @@ from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_figures
 from planner.costing.places import Asked, study_at
 from planner.costing.recost import stored_study
+from planner.fleet.document import refuse_purchases
 from planner.report.cash import Cash, cash_of
 from planner.report.choice import Choice, chosen, objectives
 from planner.report.what_if import Outcome, cost_in, outcomes
@@ -106,6 +107,7 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
     with archive.reading() as held:
         record = held.run(run)
         stored, facts = held.front(record.run), held.facts(record.run)
+    refuse_purchases(record.start.kind, "a report")
     if not len(stored.get("plan", ())):
         raise BadStudy(
             f"run {record.run} has no plan on its front; see planner show {record.run} for what "
