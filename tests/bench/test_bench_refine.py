@@ -31,7 +31,7 @@ SPACE = (
         "tensor_parallel=[1, 2, 4]",
         "max_batch=[16, 32, 64, 128, 256]",
     ),
-    *("token_budget=[512, 1024, 2048, 4096, 8192]", 'kv_precision=["bf16", "fp8"]'),
+    "token_budget=[512, 1024, 2048, 4096, 8192]",
 )
 SHARE = 0.05
 
