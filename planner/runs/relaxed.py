@@ -31,6 +31,9 @@ from planner.search.sweep import BillResult
 from planner.study.parts import Objectives
 from planner.study.read import Study
 
+RELAXED = ("train", "serve", "hardware")
+"""Kinds of study that are looked through again; purchase plans are solved with their limits."""
+
 SOLVE_S = 30.0
 """What looking for one relaxation may take; a space that takes longer is searched, not swept."""
 
@@ -108,7 +111,7 @@ def relaxations(study: Study, costed: Costed | None, workers: int = 1) -> dict[s
     "why" there is none; "together": the share by which all must give where one is not enough
     """
     bounds = list(bounds_of(study))
-    if not bounds:
+    if not bounds or study.kind not in RELAXED:
         return {}
     lines = [_line(study, bound, costed, workers) for bound in bounds]
     found: dict[str, Any] = {"relaxations": lines}

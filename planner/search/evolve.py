@@ -81,14 +81,16 @@ class Evolution:
         self.layouts, self.population = layouts, population
         space = layouts.space
         counts = np.array([len(space.levels[name]) for name in space.axes])
-        self.varied = np.flatnonzero(counts > 1)
+        is_varied = counts > 1
+        is_varied[0] |= not is_varied.any()  # one plan: an axis to bend back, pymoo needs one
+        self.varied = np.flatnonzero(is_varied)
         self.rng = np.random.default_rng([seed, 1])
         self.problem = Problem(
-            n_var=max(len(self.varied), 1),
+            n_var=len(self.varied),
             n_obj=width,
             n_ieq_constr=1,
-            xl=np.zeros(max(len(self.varied), 1), dtype=int),
-            xu=counts[self.varied] - 1 if len(self.varied) else np.ones(1, dtype=int),
+            xl=np.zeros(len(self.varied), dtype=int),
+            xu=np.maximum(counts[self.varied] - 1, 1),
             vtype=int,
         )
         self.asked: set[int] = set()

@@ -6,9 +6,12 @@ from small_hardware import OPEN
 from small_serve import chat
 
 from planner.archive.store import Archive
+from planner.documents.text import _nearest_lines
+from planner.runs import relaxed
 from planner.runs.kinds import prepare
 from planner.runs.relaxed import Bound, bounds_of, relaxations
 from planner.runs.run import run_study
+from planner.search.choice import Choice
 
 CHAT = ("workload.chat.trace.duration_s=30", "workload.chat.peak_window_s=10", "search.replay=0")
 
@@ -89,3 +92,18 @@ def test_what_would_have_to_give_is_told_in_text_and_in_the_document(tmp_path):
 def test_a_relaxed_limit_is_rounded_to_the_safe_side(name, value, wanted):
     """The limit as printed would forbid the plan it was made for."""
     assert Bound(name, 1.0).outward(value) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_a_space_too_large_to_sweep_is_searched_and_says_so(tmp_path, monkeypatch):
+    """Hours of sweeps would follow a run, or a relaxation found by luck be sold as the least."""
+    monkeypatch.setattr(relaxed, "chosen", lambda *given: Choice("evolve", "for a test"))
+    (line,) = relaxations(BROKEN["days"], None)["relaxations"]
+    assert not line["is_smallest"]
+    (bound,) = bounds_of(BROKEN["days"])
+    assert is_feasible(bound.moved(BROKEN["days"], line["needed"]), tmp_path)
+    assert "perhaps less is enough" in nearest_text(line)
+
+
+def nearest_text(line):
+    """What a person is told of a relaxation."""
+    return "\n".join(_nearest_lines({"relaxations": [line]}))
