@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.axes import Level
 from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import Desk
 from planner.search.tiers import best_rows, hoped_shortfalls
@@ -67,10 +68,12 @@ class Band:
     ----------
     desk : of the study, with the chip on it
     accelerator : the chip
+    fabrics : levels of the axis scaleout_fabric, which its columns index
     """
 
-    def __init__(self, desk: Desk, accelerator: str) -> None:
+    def __init__(self, desk: Desk, accelerator: str, fabrics: tuple[Level, ...]) -> None:
         self.desk, self.accelerator = desk, accelerator
+        self.fabrics = np.array(fabrics, dtype=object)
         self.front, self.kept = no_memo(), no_memo()
 
     def add(self, keys: Keys, columns: Mapping[str, Any], found: Evaluated) -> None:
@@ -101,6 +104,7 @@ class Band:
         table: dict[str, Any] = {**columns, **found.metrics}
         table |= {name: np.rint(table[name]) for name in COUNTED}
         table["accelerator"] = np.full(rows, self.accelerator, dtype=object)
+        table["scaleout_fabric"] = self.fabrics[columns["scaleout_fabric"]]
         priced = site_scores(self.desk, table)
         return SiteScores(priced.points, priced.excess + violation(found)[:, None])
 

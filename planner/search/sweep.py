@@ -170,7 +170,8 @@ def _band(engine: Engine, accelerator: str) -> Band | None:
     """Where the plans of one chip are kept that a replay may want; None where there is none."""
     if not replays_of(engine.study):
         return None
-    return Band(desk_of(engine.study, engine.catalog, [accelerator]), accelerator)
+    desk = desk_of(engine.study, engine.catalog, [accelerator])
+    return Band(desk, accelerator, engine.space.levels["scaleout_fabric"])
 
 
 def _share_near(
