@@ -32,7 +32,7 @@ def collective(
         {
             code: module.traffic(operation, wires, group, payload_bytes, remote_frac)
             for code, module in _options(operation)
-            if is_in_best == module.IN_BEST and (is_in_best or np.any(codes == code))
+            if is_in_best == module.IN_BEST and (is_in_best or code in share.collective_codes)
         }
         for is_in_best in (True, False)
     )

@@ -11,6 +11,8 @@ import numpy as np
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import TOPOLOGIES
 
+TORI = (TOPOLOGIES.index("torus2d"), TOPOLOGIES.index("torus3d"))
+
 
 def neighbour_bytes_per_s(
     topology_codes: Codes,
@@ -83,8 +85,10 @@ def direct_links(topology_codes: Codes, domain_devices: Codes) -> Floats:
 
 
 def spanned_axes(topology_codes: Codes, members: Codes, domain_devices: Codes) -> Floats:
-    """Axes of a torus that a group of members spans, (n,); 1 of any other shape."""
-    is_torus = np.isin(topology_codes, [TOPOLOGIES.index(name) for name in ("torus2d", "torus3d")])
+    """Axes of a torus that a group of members spans, (n,); 1 of any other shape, (1,) if all."""
+    is_torus = np.isin(topology_codes, TORI)
+    if not np.any(is_torus):
+        return np.ones(1)
     dimensions = np.where(topology_codes == TOPOLOGIES.index("torus3d"), 3, 2)
     return np.where(is_torus, _axes_spanned(members, domain_devices, dimensions), 1.0)
 

@@ -70,6 +70,11 @@ class Share:
     keeping: Keeping
 
     @cached_property
+    def collective_codes(self) -> frozenset[int]:
+        """Those that some candidate names."""
+        return frozenset(np.flatnonzero(np.bincount(self.collective_code)).tolist())
+
+    @cached_property
     def has_context_ranks(self) -> bool:
         """Some candidate splits its sequences."""
         return bool(np.any(self.placement.context.size > 1))
