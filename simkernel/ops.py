@@ -120,18 +120,21 @@ def head_backward(share: Share, model: Model) -> Pass:
     return computed(loss) + _two_products(share, share.tokens, model.hidden, columns, 1.0, weight)
 
 
-def _loss_bytes(share: Share) -> tuple[float, float]:
+def _loss_bytes(share: Share) -> tuple[Column, Column]:
     """Bytes that the loss moves for one logit, forward and backward.
 
     Fused, fp32 logits are read or written three times forward and once back. Kernel by kernel they
     are cast (2 + 4), searched for their maximum (4), have it subtracted (8), are raised (8),
-    summed (4) and divided (8), and the gradient is scaled (8) and cast back (6).
+    summed (4) and divided (8), and the gradient is scaled (8) and cast back (6). As for other
+    kernels of such a stack, `stream_passes` tells how much of that crosses the memory.
 
     References
     ----------
     NVIDIA/Megatron-LM v2.5, megatron/mpu/cross_entropy.py.
     """
-    return (12.0, 4.0) if share.is_fused else (38.0, 14.0)
+    if share.is_fused:
+        return 12.0, 4.0
+    return 38.0 * share.stack.stream_passes, 14.0 * share.stack.stream_passes
 
 
 def embedding_pass(share: Share, model: Model) -> Pass:

@@ -107,7 +107,7 @@ choice had left out more error. With residuals in sight were also chosen: that l
 unfused stack grow with the pairs of tensor ranks, and the power that blends them with the work
 (on vTrain's times); that the slowest of n devices is late by ln n, and how far that mean delay may
 leave its prior (on the scaling pairs above and what was left out). That the unfused stack cuts
-its layers evenly and moves 52 bytes a logit was read in its source once vTrain's residuals
+its layers evenly and moves up to 52 bytes a logit was read in its source once vTrain's residuals
 pointed to the head. `python -m planner.calibration.profile_fit tests/truth/train.csv --check`
 fits them again.
 

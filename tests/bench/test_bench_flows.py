@@ -60,7 +60,7 @@ def test_rates_are_solved_anew_often_enough(tell, flows):
     assert best >= WANTED_PER_S
 
 
-def test_memory_stays_flat_over_a_hundred_thousand_collectives():
+def test_memory_stays_flat_over_a_hundred_thousand_phases():
     """A long replay would end for want of memory."""
     net = Wiring(Fabric(ScaleUp("switched", 8, 4e11, 4e11), ScaleOut("fat_tree", 2, 8, 8, 5e10)))
     routes = [net.route(i, (i + 1) % 8) for i in range(8)]

@@ -62,7 +62,8 @@ def test_the_shipped_parameters_are_where_the_fit_ends():
     """
     shipped = read_priors().shipped
     again = fit(problem(), shipped, steps=1).logs
-    assert np.abs(again - shipped).max() < 0.02
+    assert np.sort(np.abs(again - shipped))[-2] < 0.01
+    assert np.abs(again - shipped).max() < 0.03  # maturing, farthest from its prior, comes last
 
 
 def test_no_parameter_belongs_to_a_source_or_a_model():

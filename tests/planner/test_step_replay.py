@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from small import MOE, planner, study_of
 
+from planner.archive.store import Archive
 from planner.documents.training_replay import training_replay_document
 from planner.runs.physics import PHYSICS
+from planner.runs.run import run_study
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
 from planner.study.settings import with_settings
@@ -125,3 +127,20 @@ def test_the_command_replays_a_training_study(tmp_path):
     assert result.code == 0
     assert "critical path" in result.out
     assert planner("replay", file, *settings, "--size").code == 2
+
+
+def test_a_run_replays_training_plans_and_keeps_their_gaps(tmp_path):
+    """The loop of tiers would serve requests alone, and the gap of a plan be forgotten."""
+    asked = study("tp=[1, 2]", "search.replay=2")
+    archive = Archive(tmp_path / "runs.duckdb")
+    run = run_study(prepare(asked), archive, workers=1).run
+    rows = archive.sample(run)
+    assert len(rows["plan"]) == 2
+    for step_s, low_s, high_s, gap in zip(
+        *(rows[f"replayed_step_s{end}"] for end in ("", "_low", "_high")),
+        rows["gap_step_s"],
+        strict=True,
+    ):
+        assert low_s <= step_s <= high_s
+        assert -0.2 < gap < 0.2
+    assert np.isfinite(rows["gap_shared_ports_s"]).all()
