@@ -203,14 +203,28 @@ def test_a_step_is_never_shorter_than_the_launches_of_its_layers():
 
 
 def test_what_is_recomputed_whole_is_launched_again():
-    """vTrain's 3.3 ms a layer hold its forward launches twice."""
+    """vTrain's 3.0 ms a layer hold its forward launches twice; its head is launched once."""
     job = replace(JOB, stack=Stack(dense_host_s=100.0))
     plan = plan_of(devices=8, supernode_devices=8, global_batch_sequences=8)
     again = replace(plan, recompute_code=np.array([RECOMPUTE.index("full")]))
     once_s, twice_s = (
         training_step(job, DENSE, chip(), p, RESERVE).time.terms["host"][0] for p in (plan, again)
     )
-    assert twice_s == pytest.approx(once_s * 4 / 3, rel=0.001)
+    layers = DENSE.layers
+    assert twice_s == pytest.approx(once_s * (layers * 4 / 3 + 1) / (layers + 1), rel=0.001)
+
+
+def test_hosts_of_tensor_ranks_keep_one_another_waiting():
+    """vTrain's launch-bound layers take longer on eight ranks than on one: 28 pairs of hosts."""
+    job = replace(JOB, stack=Stack(dense_host_s=100.0, tensor_host_frac=0.01))
+    each = {"devices": 8, "supernode_devices": 8}
+    one = plan_of(**each, global_batch_sequences=8)
+    eight = plan_of(**each, tensor_parallel=8, global_batch_sequences=1)
+    alone_s, waiting_s = (
+        training_step(job, DENSE, chip(), p, RESERVE).time.terms["host"][0] for p in (one, eight)
+    )
+    layers = DENSE.layers
+    assert waiting_s == pytest.approx(alone_s * (layers * 1.28 + 1) / (layers + 1), rel=0.001)
 
 
 def test_work_of_the_length_of_its_launches_waits_as_well():
