@@ -169,7 +169,7 @@ class Catalog:
         UnknownName : no such chip
         """
         row = reserve_row(self.tables, self._chip(accelerator))
-        figure = self.planning if row is None else row.need
+        figure = row.need if row else self.planning
         return Reserve(figure("framework_bytes"), figure("fragmentation_frac"))
 
     def purchase_unit(self, accelerator: str) -> PurchaseUnit:
@@ -293,8 +293,7 @@ class Catalog:
 
     def clock_following(self) -> dict[str, float]:
         """Phase of a step to the share of its time that stretches as a cap lowers the clock."""
-        rows = self.tables["clock_following"].values()
-        return {row.name: row.need("follow_frac") for row in rows}
+        return {r.name: r.need("follow_frac") for r in self.tables["clock_following"].values()}
 
     def own_planning(self, name: str) -> float | None:
         """A planning figure of a user's own table; None where there is only ours, or none."""

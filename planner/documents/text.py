@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from planner.axes import AXES, COUNTS
 from planner.documents.replay_text import replayed_text, replays_lines, tiers_lines
+from planner.documents.ruled import figure_or, figure_text, table_text
 from planner.fleet.document import HEADS, calendar_rows, purchase_lines
 from planner.pareto import thinned
 
-WIDTH = 110
 FIRST_DECISIONS = (
     "scenario", "accelerator", "devices", "supernode_devices", "tensor_parallel",
     "pipeline_parallel",
@@ -112,7 +108,9 @@ def runs_text(document: Mapping[str, Any]) -> str:
     rows = document["runs"]
     if not rows:
         return "no runs yet; planner run STUDY makes one"
-    return table_text("runs", list(rows[0]), ([_figure(v) for v in row.values()] for row in rows))
+    return table_text(
+        "runs", list(rows[0]), ([figure_text(v) for v in row.values()] for row in rows)
+    )
 
 
 def study_text(document: Mapping[str, Any]) -> str:
@@ -144,12 +142,12 @@ def _breakeven_table(found: Mapping[str, Any]) -> str:
     """Days by rate of failures and time of recovery, and the rate at which a limit still holds."""
     recoveries = [f"recovery {s:,.0f} s" for s in found["recovery_s"]]
     rows = [
-        [f"{hours:,.0f}", *map(_figure, days)]
+        [f"{hours:,.0f}", *map(figure_text, days)]
         for hours, days in zip(found["device_mtbf_h"], found["days"], strict=True)
     ]
     if found["days_limit"] is not None:
         label = f"at least, for {found['days_limit']:g} days"
-        rows.append([label, *map(_figure, found["least_device_mtbf_h"])])
+        rows.append([label, *map(figure_text, found["least_device_mtbf_h"])])
     title = "days, if one device fails every so many hours"
     return table_text(title, ["device-hours", *recoveries], rows)
 
@@ -177,7 +175,7 @@ def compare_text(document: Mapping[str, Any]) -> str:
         if document[side]["violations"]
     ]
     differing = (
-        [n, *(_figure(pair[s]) for s in sides)] for n, pair in document["differs"].items()
+        [n, *(figure_text(pair[s]) for s in sides)] for n, pair in document["differs"].items()
     )
     lines.append(table_text("what differs", ["choice", "against", "plan"], differing))
     if "abatement" in document:
@@ -200,7 +198,7 @@ def _change_table(title: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
     rows = (
         [
             name,
-            *(_figure(line[n]) for n in ("against", "plan", "change")),
+            *(figure_text(line[n]) for n in ("against", "plan", "change")),
             _percent(line["change_frac"]) or "NULL",
             line.get("how") or line.get("why", ""),
         ]
@@ -286,7 +284,7 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
     names += ["missed_targets"] * ("missed_targets" in front[0])
     some, said = _few_of(front, objectives)
-    rows = ([_figure(row.get(name)) for name in names] for row in some)
+    rows = ([figure_text(row.get(name)) for name in names] for row in some)
     return table_text("front", [SHORT.get(name, name) for name in names], rows) + said
 
 
@@ -317,14 +315,16 @@ def _trace_lines(trace: Mapping[str, Any]) -> list[str]:
     last = batches[-1]["hypervolume"] or 1.0
     rows = [
         [
-            _figure(batches[at]["evaluated"]),
+            figure_text(batches[at]["evaluated"]),
             f"{batches[at]['seconds']:.1f}",
             f"{batches[at]['hypervolume']:.5g}",
             f"{batches[at]['hypervolume'] / last:.2%}",
         ]
         for at in places
     ]
-    origin = ", ".join(f"{name} {_figure(value)}" for name, value in trace["reference"].items())
+    origin = ", ".join(
+        f"{name} {figure_text(value)}" for name, value in trace["reference"].items()
+    )
     heads = ["evaluated", "seconds", "hypervolume", "of the last"]
     return [table_text(f"how the front grew, measured from {origin}", heads, rows)]
 
@@ -335,7 +335,7 @@ def _target_lines(front: Sequence[Mapping[str, Any]], targets: Mapping[str, floa
         return []
     missed = [row["missed_targets"].split("; ") for row in front]
     each = [
-        f"{name} {_figure(wish)}: {sum(name not in names for names in missed)}"
+        f"{name} {figure_text(wish)}: {sum(name not in names for names in missed)}"
         for name, wish in targets.items()
     ]
     whole = sum(names == [""] for names in missed)
@@ -347,7 +347,9 @@ def _tier_lines(document: Mapping[str, Any], objectives: Sequence[str]) -> list[
     tiers, lines = document.get("tiers"), []
     if tiers and tiers["front"]:
         names = ["plan", *objectives, "site", "accelerator", "devices"]
-        rows = ([_figure(row.get(name)) for name in names] for row in tiers["front"][:MOST_ROWS])
+        rows = (
+            [figure_text(row.get(name)) for name in names] for row in tiers["front"][:MOST_ROWS]
+        )
         lines.append(table_text("front of the replayed plans alone", names, rows))
     lines += tiers_lines(tiers) if tiers else []
     return lines + replays_lines(document.get("replayed", ()))
@@ -371,7 +373,7 @@ def _options_table(options: Sequence[Mapping[str, Any]]) -> str:
     names = [n for n in BUYING if any(row.get(n) not in (None, "") for row in options)]
     names = [n for n in names if n in NEVER_LEFT_OUT or len({row[n] for row in options}) > 1]
     rows = (
-        ["*" if row["is_front"] else "", *(_figure(row.get(n)) for n in names)]
+        ["*" if row["is_front"] else "", *(figure_text(row.get(n)) for n in names)]
         for row in options[:MOST_ROWS]
     )
     heads = ["", *(SHORT.get(name, name) for name in names)]
@@ -399,7 +401,7 @@ def _relaxed_line(line: Mapping[str, Any]) -> str:
     share = "" if line["change_frac"] is None else f" ({line['change_frac']:+.1%})"
     least = "" if line["is_smallest"] else "; perhaps less is enough, not all was looked through"
     return (
-        f"  relax {line['limit']} from {_figure(line['given'])} to {line['needed']:.4g} "
+        f"  relax {line['limit']} from {figure_text(line['given'])} to {line['needed']:.4g} "
         f"{line['unit']}{share}: then {line['plan']} on {line['devices']:,} "
         f"{line['accelerator']} at {line['site']} is feasible{least}"
     )
@@ -420,7 +422,7 @@ def _short_of(plan: Mapping[str, Any]) -> str:
     if name in plan and plan[name] is None and over is not None:
         return f"keeps every limit and has no {name}"
     share = "an unknown share" if over is None else f"{over:.1%}"
-    has = f" ({_figure(plan[name])})" if name in plan else ""
+    has = f" ({figure_text(plan[name])})" if name in plan else ""
     return f"is {share} beyond {name}{has}"
 
 
@@ -428,7 +430,7 @@ def _feasible_line(document: Mapping[str, Any]) -> str:
     if document["feasible"]:
         return "feasible"
     broken = "; ".join(
-        f"{v['limit']}: has {_figure(v['have'])}, limit {_figure(v['need'])} {v['unit']}"
+        f"{v['limit']}: has {figure_text(v['have'])}, limit {figure_text(v['need'])} {v['unit']}"
         for v in document["violations"]
     )
     return f"infeasible: {broken}"
@@ -442,7 +444,7 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
     metrics = table_text(
         "metrics",
         ["metric", "value"],
-        ([k, _figure_or(v, why.get(k))] for k, v in document["metrics"].items()),
+        ([k, figure_or(v, why.get(k))] for k, v in document["metrics"].items()),
     )
     ledgers = [
         _ledger_table(name, ledger, document["binds"][name])
@@ -457,7 +459,7 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
         "napkin check",
         ["figure", "napkin", "plan", "how"],
         (
-            [name, _figure(line["napkin"]), _figure(line["plan"]), line["how"]]
+            [name, figure_text(line["napkin"]), figure_text(line["plan"]), line["how"]]
             for name, line in document["napkin"].items()
         ),
     )
@@ -470,11 +472,11 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
 def _ledger_table(name: str, ledger: Mapping[str, Any], binds: str) -> str:
     total = ledger["total"] or 1.0
     rows = [
-        [term, _figure(value), f"{value / total:.1%}"]
+        [term, figure_text(value), f"{value / total:.1%}"]
         for term, value in ledger["terms"].items()
         if value
     ]
-    rows.append(["total", _figure(ledger["total"]), ""])
+    rows.append(["total", figure_text(ledger["total"]), ""])
     return table_text(
         f"{name} [{ledger['unit']}]: most is {binds}", ["term", "value", "share"], rows
     )
@@ -496,28 +498,3 @@ def _counts_table(title: str, counts: Mapping[str, int]) -> str:
 
 def _percent(change: float | None) -> str:
     return "" if change is None else f"{change:+.1%}"
-
-
-def _figure(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
-    return str(value)
-
-
-def _figure_or(value: Any, why: str | None) -> str:
-    """A figure, or that there is none and why."""
-    return f"NULL: {why}" if value is None and why else _figure(value)
-
-
-def table_text(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows under headings, ruled."""
-    table = Table(title=Text(title), title_justify="left", show_edge=False, pad_edge=False)
-    for head in heads:
-        table.add_column(Text(head), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    out = io.StringIO()
-    Console(file=out, width=max(WIDTH, 12 * len(heads)), no_color=True).print(table)
-    return out.getvalue().rstrip()

@@ -77,11 +77,11 @@ def is_over(case: Case, steps: Floats) -> Masks:
 
 
 def binding(case: Case, devices: Floats) -> list[str]:
-    """The limits that one more step would break, joined; "none" where all would hold."""
+    """The limits that one more step would break, by name; "none" where all would hold."""
     names = [name for name in (*case.study.limits, "fabric_tiers") if grows(name)]
     over = _excess(case, devices + case.step) > 0
     return [
-        "; ".join(name for name, is_broken in zip(names, column, strict=True) if is_broken)
+        "; ".join(sorted(n for n, is_broken in zip(names, column, strict=True) if is_broken))
         or "none"
         for column in over.T
     ]

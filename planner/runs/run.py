@@ -360,7 +360,7 @@ def options_of(costed: Costed) -> dict[str, Any]:
     """
     order = np.argsort(~costed.is_front, kind="stable")[:MOST_OPTIONS]
     names = np.array(list(costed.limits), dtype=object)
-    over = ["; ".join(names[excess > 0]) for excess in costed.excess[:, order].T]
+    over = ["; ".join(sorted(names[excess > 0])) for excess in costed.excess[:, order].T]
     table = {name: np.asarray(column)[order] for name, column in costed.columns.items()}
     return {
         **table,

@@ -16,6 +16,7 @@ from typing import Any
 
 from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
 from planner.metrics import SHORTFALL, metric_names
+from planner.study.failures import read_reliability
 from planner.study.faults import Faults, Place, nearest, parse_toml, part
 from planner.study.fleet import Fleet, read_fleet
 from planner.study.levels import BadLevel, levels_of, what_to_do
@@ -24,7 +25,6 @@ from planner.study.network import Network, with_preset
 from planner.study.numbers import numbers, pins, scenarios
 from planner.study.parts import (
     DEFAULT_OBJECTIVES,
-    OF_TRAINING_ALONE,
     Costing,
     Header,
     Objectives,
@@ -291,7 +291,7 @@ def _checked(
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
-        reliability=_reliability(tables["reliability"], kind, faults),
+        reliability=read_reliability(tables["reliability"], kind, faults),
         fleet=read_fleet(tables, kind, faults, names.accelerator, names.site),
         network=part(Network, tables["network"], ("network",), faults) or Network(),
         preset=header.preset if header else "",
@@ -460,15 +460,6 @@ def _search(table: Mapping[str, Any], faults: Faults) -> Search:
         faults.add(path, found.algorithm, problem, f"wanted {' or '.join(wanted)}" if wanted
                    else "leave it out")  # fmt: skip
     return found
-
-
-def _reliability(table: Mapping[str, Any], kind: str, faults: Faults) -> Reliability:
-    idle = [key for key in table if kind == "serve" and key in OF_TRAINING_ALONE]
-    idle += list(table) if kind == "hardware" else []
-    for key in idle:
-        problem = f"a {kind} study has no use for it"
-        faults.add(("reliability", key), table[key], problem, "remove it")
-    return part(Reliability, table, ("reliability",), faults) or Reliability()
 
 
 def _objectives(
