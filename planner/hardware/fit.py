@@ -81,7 +81,7 @@ def binding(case: Case, devices: Floats) -> list[str]:
     names = [name for name in (*case.study.limits, "fabric_tiers") if grows(name)]
     over = _excess(case, devices + case.step) > 0
     return [
-        "; ".join(name for name, is_broken in zip(names, column, strict=True) if is_broken)
+        "; ".join(sorted(n for n, is_broken in zip(names, column, strict=True) if is_broken))
         or "none"
         for column in over.T
     ]
