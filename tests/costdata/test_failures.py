@@ -19,7 +19,7 @@ def llama():
     """16,384 H100 in 2,048 hosts of 8, two layers of switches with 64 ports."""
     one = np.ones(1)
     units = UnitShapes(8.0 * one, 1.0 * one, 8.0 * one, 8.0 * one)
-    fabric = FabricShapes(64.0 * one, 1.0 * one)
+    fabric = FabricShapes(64.0 * one, 1.0 * one, np.zeros(1, dtype=np.int64), 8.0 * one)
     return hardware_bill(np.array([16384.0]), units, fabric, Support(0.0, 0.0, np.inf, 0.0))
 
 

@@ -83,7 +83,7 @@ def test_a_shipped_study_ends_with_a_front(ran):
     _, document, _ = ran
     counts = document["candidates"]
     assert document["front"]
-    assert counts["evaluated"] > 1000
+    assert counts["evaluated"] > 1000 or counts["enumerated"] < 1000
     seen = counts["evaluated"] + sum(counts["skipped"].values())
     assert seen + sum(counts["masked"].values()) == counts["enumerated"]
 
