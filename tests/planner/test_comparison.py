@@ -166,7 +166,7 @@ def test_a_plan_nobody_sells_is_compared_with_nothing(tmp_path):
         '[costing]\nsite = "us-tx"\nacquire = "reserved"\n'
     )
     words = ("--db", tmp_path / "x.duckdb", "--json")
-    assert planner("run", study, *words).code == 1
+    assert planner("run", study, *words).code == 3
     answer = planner("explain", "last", "p0", "--against", "p0", *words)
     assert answer.code == 3
     assert "has no price to reserved" in answer.err
