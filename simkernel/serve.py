@@ -25,7 +25,8 @@ class Load:
     `prompt_tokens` and `output_tokens` of one request, on average; `requests` in
     flight on the replica; `burst_frac` is the least share of the other requests that come
     together with one, whatever the engine; `has_equal_lengths` is 1 where all prompts and outputs
-    have one length.
+    have one length. How the engine was started: `held_steps` a prompt may be held back for others
+    at most, until `held_prompts` are there; `poll_steps` between two looks for new requests.
     """
 
     prompt_tokens: Column
@@ -33,6 +34,9 @@ class Load:
     requests: Column
     burst_frac: Column = 0.0
     has_equal_lengths: Column = 0.0
+    held_steps: Column = 0.0
+    held_prompts: Column = 1.0
+    poll_steps: Column = 1.0
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,9 @@ def steady(rig: Rig, load: Load) -> Steady:
     host_s = rig.engine.host_s(plans.pipeline_parallel, each) + _uneven_s(rig, running, step)
     step_s = np.asarray(summed(step).floor_s + host_s)
     prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s * plans.pipeline_parallel)
+    held_steps, beside = _held_back(load, each)
     tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
-    before_s = _before(rig, load, each) * prefill_s
+    before_s = (_before(rig, load, each) + beside) * prefill_s + held_steps * step_s
     first_s = stop_s + before_s + engine.request_s + engine.prompt_token_s * load.prompt_tokens
     first_s = first_s + 0.5 * tpot_s
     cycle_s = first_s + tpot_s * np.maximum(load.output_tokens - 1.0, 0.0)
@@ -119,8 +124,10 @@ def _mixed(
     engine, prompt = rig.engine, load.prompt_tokens
     after = each - 1.0 - _before(rig, load, each)
     carried_tokens = after * prompt / np.maximum(load.output_tokens, 1.0)
-    spare_tokens = np.minimum(prompt, np.maximum(rig.plans.budget_tokens - each, 1.0))
-    chunk = np.maximum(spare_tokens, carried_tokens)
+    most = np.maximum(rig.plans.budget_tokens - each, 1.0)
+    spare_tokens = np.minimum(prompt, most)
+    _, beside = _held_back(load, each)
+    chunk = np.maximum(np.minimum(spare_tokens * (1.0 + beside), most), carried_tokens)
     own_frac = carried_tokens / chunk
     carrying_frac = _carrying_frac(rig, own_frac)
     host_s = step_s - summed(step).floor_s
@@ -214,6 +221,29 @@ def static_batch(rig: Rig, load: Load) -> Steady:
         prefill=prefill,
         is_infeasible=fitting < each * lanes,
     )
+
+
+def _held_back(load: Load, each: Floats) -> tuple[Floats, Floats]:
+    """Steps a prompt is held back for, and others that go with it, on average; (n,) each.
+
+    Notes
+    -----
+    Prompts come at random, as many in a step as sequences end in it. The first of a group waits
+    until enough are there or its steps are over, later ones for the rest of that; or an engine
+    looks for new ones every so many steps. A request is more often in a large group.
+
+    References
+    ----------
+    TensorRT-LLM, batch_wait_timeout_iters and batch_wait_max_tokens_ratio; SGLang,
+    scheduler_recv_interval.
+    """
+    rate = each / np.maximum(load.output_tokens, 1.0)
+    enough_steps = np.maximum(np.ceil(load.held_prompts) - 1.0, 0.0) / rate
+    held = np.minimum(load.held_steps, enough_steps)
+    more = rate * held
+    beside = more * (2.0 + more) / (1.0 + more) + rate * (load.poll_steps - 1.0)
+    waited = held * (1.0 + 0.5 * more) / (1.0 + more) + 0.5 * (load.poll_steps - 1.0)
+    return np.asarray(waited), np.minimum(beside, each - 1.0)
 
 
 def _before(rig: Rig, load: Load, each: Floats) -> Floats:
