@@ -15,7 +15,7 @@ from simkernel.columns import Column, Floats
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts, summed
 from simkernel.passes import Pass
-from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+from simkernel.serving_passes import Rig, decode_parts, launched_s, prefill_parts
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,11 @@ def steady(rig: Rig, load: Load) -> Steady:
     prefill = prefill_parts(rig, 1.0, load.prompt_tokens)
     host_s = rig.engine.host_s(plans.pipeline_parallel, each) + _uneven_s(rig, running, step)
     step_s = np.asarray(summed(step).floor_s + host_s)
-    prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s * plans.pipeline_parallel)
+    launch_s = launched_s(rig)
+    prefill_s = np.maximum(summed(prefill).floor_s, launch_s) + engine.step_s * plans.pipeline_parallel
     held_steps, beside = _held_back(load, each)
     tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
-    before_s = (_before(rig, load, each) + beside) * prefill_s + held_steps * step_s
+    before_s = _others_s(rig, load, _before(rig, load, each) + beside, prefill) + held_steps * step_s
     first_s = stop_s + before_s + engine.request_s + engine.prompt_token_s * load.prompt_tokens
     first_s = first_s + 0.5 * tpot_s
     cycle_s = first_s + tpot_s * np.maximum(load.output_tokens - 1.0, 0.0)
@@ -134,11 +135,13 @@ def _mixed(
     parts = prefill_parts(rig, (chunk + each) / prompt, prompt)
     spared_s = (1.0 - own_frac / np.maximum(carrying_frac, 1e-9)) * _experts_more_s(parts, step)
     both = summed(parts).floor_s - np.where(own_frac > 0, spared_s, 0.0)
-    mixed_s = both + step.get("attention", Pass()).floor_s + host_s
-    apart_s = step_s + summed(prefill_parts(rig, chunk / prompt, prompt)).floor_s + engine.step_s
+    decode_s = step.get("attention", Pass()).floor_s
+    mixed_s = np.maximum(both + decode_s, launched_s(rig)) + host_s
+    alone = summed(prefill_parts(rig, chunk / prompt, prompt)).floor_s
+    apart_s = step_s + np.maximum(alone, launched_s(rig)) + engine.step_s
     long_s = engine.mixed_frac * mixed_s + (1.0 - engine.mixed_frac) * apart_s
     tpot_s = step_s + carrying_frac * np.maximum(long_s - step_s, 0.0)
-    first_s = engine.mixed_frac * (mixed_s - both) * prompt / spare_tokens + prefill_s
+    first_s = engine.mixed_frac * (decode_s + host_s) * prompt / spare_tokens + prefill_s
     return tpot_s, first_s
 
 
@@ -221,6 +224,15 @@ def static_batch(rig: Rig, load: Load) -> Steady:
         prefill=prefill,
         is_infeasible=fitting < each * lanes,
     )
+
+
+def _others_s(rig: Rig, load: Load, others: Floats, prefill: Parts) -> Floats:
+    """What prompts of others take before one's own, as many in a pass as its budget holds; (n,)."""
+    in_pass = np.floor(rig.plans.budget_tokens / load.prompt_tokens)
+    in_pass = np.clip(in_pass, 1.0, np.maximum(others, 1.0))
+    host_s = launched_s(rig) / in_pass
+    each_s = np.maximum(summed(prefill).floor_s, host_s)
+    return others * (each_s + rig.engine.step_s * rig.plans.pipeline_parallel / in_pass)
 
 
 def _held_back(load: Load, each: Floats) -> tuple[Floats, Floats]:

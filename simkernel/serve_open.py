@@ -211,6 +211,7 @@ def _step_s(
     head_s = alike.read(curves.head_s[FLOOR].ravel())
     decode_s = alike.read(curves.decode_s[FLOOR].ravel()) * np.minimum(decoding, 1.0)
     kernels_s = layers_s + head_s + decode_s + prompts * prompt_s
+    kernels_s = np.maximum(kernels_s, curves.launch_s[curves.layout] * (prompts > 0.0))
     host_s = engine.host_s(lane.stages, rows)
     return np.asarray(kernels_s * (1.0 + lane.slower_frac) + host_s)
 

@@ -36,6 +36,8 @@ class Engine:
     core_frac, cache_frac : of the rate of the isolated attention core, over prompts and in decode
     layer_s, expert_layer_s, latent_layer_s : small kernels of every layer, of one with experts,
         of one with latent attention, beside what their bytes take [s]
+    launch_latent_layer_s : the host needs to launch the kernels of a layer with latent attention
+        outside a captured graph, as steps with prompts run [s]
     matures_per_year : small kernels of latent attention get shorter as releases follow each other,
         e-fold [1/year]
     stream_passes : memory traffic of element-wise kernels, times what `ops` counts
@@ -73,6 +75,7 @@ class Engine:
     layer_s: Column = 0.0
     expert_layer_s: Column = 0.0
     latent_layer_s: Column = 0.0
+    launch_latent_layer_s: Column = 0.0
     matures_per_year: Column = 0.0
     stream_passes: Column = 1.0
     exchange_passes: Column = 1.0
@@ -104,14 +107,18 @@ class Engine:
         return replace(self, latent_layer_s=self.latent_layer_s * shorter)
 
     def host_s(self, stages: Column, sequences: Column) -> Column:
-        """The host's part of a step: every stage has one that schedules, the last one samples.
+        """The host's part of a step: it schedules once for every stage that a slot comes to.
 
         Parameters
         ----------
         stages : (n,) of the pipeline
         sequences : (n,) that get a token in this step
+
+        Notes
+        -----
+        Each time it walks over the running sequences of all slots, as many slots as stages.
         """
-        return self.step_s * stages + self.sequence_s * sequences
+        return self.step_s * stages + self.sequence_s * sequences * stages**2
 
     @property
     def is_by_row(self) -> bool:

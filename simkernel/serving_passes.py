@@ -184,6 +184,20 @@ def _all_layers(rig: Rig, share: Share, met: Meeting, rows: Column) -> Parts:
     return total
 
 
+def launched_s(rig: Rig) -> Floats:
+    """The host needs to launch all kernels of a step outside a captured graph; (n,) [s].
+
+    Steps of decoding alone are captured once and replayed; those that carry prompts are launched
+    kernel by kernel, and are no shorter than that, however little they compute. Seen where layers
+    have latent attention, whose products are many and small.
+    """
+    total_s = np.zeros(len(rig.plans))
+    for kind, count in zip(rig.model.kinds, layer_counts(rig.model), strict=True):
+        is_latent = kind.core is not None and kind.core.kind == "mla"
+        total_s = total_s + count * is_latent * rig.engine.launch_latent_layer_s
+    return total_s
+
+
 def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
     """Passes of one layer, by what they are for."""
     routed = tuple(w for w in kind.weights if w.split.startswith("expert"))

@@ -17,7 +17,7 @@ from simkernel.ops import Parts
 from simkernel.passes import Pass
 from simkernel.power import device_w
 from simkernel.replay.tables import StepJoules, StepTables
-from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+from simkernel.serving_passes import Rig, decode_parts, launched_s, prefill_parts
 from simkernel.step_curves import taken_rig
 
 WHOLE_TO = 384
@@ -87,6 +87,7 @@ def step_tables(
         prefill_contexts=before,
         prefill_chunks=chunks,
         prefill_s=seconds["prefill"],
+        least_prefill_s=float(launched_s(rig)[0]) + step_s,
         joules=StepJoules(
             token_j=joules["token"] + idle_w * step_s,
             sequence_j=joules["sequence"] + idle_w * each_s * sequences,

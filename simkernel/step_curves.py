@@ -14,7 +14,7 @@ import numpy as np
 
 from simkernel.columns import Codes, Column, Floats, distinct, taken
 from simkernel.ops import Parts
-from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+from simkernel.serving_passes import Rig, decode_parts, launched_s, prefill_parts
 
 QUANTITIES = ("floor_s", "compute_s", "peak_compute_s", "peak_hbm_s", "inside_s")
 """What is kept of a pass: elapsed seconds, busy ones, and seconds at full rate for watts."""
@@ -40,6 +40,7 @@ class StepCurves:
     head_s : (k, u, m) of that many rows
     decode_s : (k, u, m) attention of that many decoding sequences
     prompts_s : (k, u, q) attention of one prompt of each length
+    launch_s : (u,) that the host needs to launch a step with prompts
     """
 
     layout: Codes
@@ -48,6 +49,7 @@ class StepCurves:
     head_s: Floats
     decode_s: Floats
     prompts_s: Floats
+    launch_s: Floats
 
     def of(self, part_s: Floats, tokens: Column) -> Floats:
         """A part of a step with some tokens, for every plan; (k, n).
@@ -111,6 +113,7 @@ def step_curves(
         head_s=_summed(parts, lambda name: name == "head", shape),
         decode_s=_summed(parts, lambda name: name == "attention", shape),
         prompts_s=_summed(met, lambda name: name == "attention", (len(first), len(prompt_tokens))),
+        launch_s=launched_s(rig)[first],
     )
 
 

@@ -20,12 +20,13 @@ LAUNCHES = TABLES / "rules" / "published_launches.csv"
 class Launch:
     """Steps that a prompt is held back for at most, prompts that end the wait; steps between looks.
 
-    The defaults are the engines' own: nobody waits.
+    The defaults are the engines' own: nobody waits. `budget_tokens` of a step; 0 as the plan has it.
     """
 
     held_steps: float = 0.0
     held_prompts: float = 1.0
     poll_steps: float = 1.0
+    budget_tokens: float = 0.0
 
 
 AS_SHIPPED = Launch()
@@ -53,14 +54,27 @@ def launch_of(row: TruthRow, model: str, accelerator: str, tensor: int) -> Launc
     for rule in _launches():
         is_named = all(rule[name] in (ANY, value) for name, value in known.items())
         is_inside = float(rule["least_requests"]) <= requests <= float(rule["most_requests"])
-        if is_named and is_inside and tensor <= float(rule["most_tensor"]):
-            held_tokens = float(rule["held_budget_frac"]) * float(rule["budget_tokens"])
+        is_then = rule["from_day"] <= row.text("measured") < rule["to_day"]
+        if is_named and is_inside and is_then and tensor <= float(rule["most_tensor"]):
+            budget = _budget_tokens(rule, prompt, requests)
+            held_tokens = float(rule["held_budget_frac"]) * budget
             return Launch(
                 held_steps=float(rule["held_steps"]),
                 held_prompts=max((held_tokens - requests) / prompt, 1.0),
                 poll_steps=float(rule["poll_steps"]),
+                budget_tokens=budget,
             )
     return AS_SHIPPED
+
+
+def _budget_tokens(rule: dict[str, str], prompt_tokens: float, requests: float) -> float:
+    """Tokens in a step: a number, or a prompt and one of each request, rounded up to 64s."""
+    if rule["budget_tokens"] != ONE_PROMPT:
+        return float(rule["budget_tokens"])
+    return float((prompt_tokens + requests + 127.0) // 64.0 * 64.0)
+
+
+ONE_PROMPT = "one_prompt"
 
 
 ANY = "*"

@@ -177,6 +177,9 @@ def _sweep(row: TruthRow, catalog: Catalog) -> Case:
     drawn = MEAN_DRAWN if is_drawn else 1.0
     if row.text("mode") != "agg":
         raise MissingFact("prefill and decode on pools apart are not predicted yet")
+    launch = launch_of(row, model.name, accelerator, tensor) if is_drawn else AS_SHIPPED
+    if launch.budget_tokens:
+        plan |= {"budget_tokens": launch.budget_tokens}
     return Case(
         row=row,
         model=model,
@@ -192,7 +195,7 @@ def _sweep(row: TruthRow, catalog: Catalog) -> Case:
         has_equal_lengths=drawn == 1.0,
         loaded=CLOSED,
         measured=measured,
-        launch=launch_of(row, model.name, accelerator, tensor) if is_drawn else AS_SHIPPED,
+        launch=launch,
     )
 
 

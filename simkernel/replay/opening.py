@@ -152,6 +152,7 @@ def prices_of(tables: StepTables) -> Prices:
         context_rounding_tokens=int(tables.context_rounding_tokens),
         is_interpolated=bool(tables.is_interpolated),
         least_step_s=float(tables.least_step_s),
+        least_prefill_s=float(tables.least_prefill_s),
         has_joules=tables.joules is not None,
         idle_w=0.0 if tables.joules is None else float(tables.joules.idle_w),
     )

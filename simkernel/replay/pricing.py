@@ -50,9 +50,12 @@ def step_price(
             prefills, prefill_context_tokens, squared_chunk_tokens, prices
         )
         step_s, step_j, is_beyond = step_s + add_s, step_j + add_j, is_beyond or is_out
-    if step_s < prices.least_step_s:
-        step_j += prices.idle_w * (prices.least_step_s - step_s)
-        step_s = prices.least_step_s
+    least_s = prices.least_step_s
+    if prefills > 0:
+        least_s = max(least_s, prices.least_prefill_s)
+    if step_s < least_s:
+        step_j += prices.idle_w * (least_s - step_s)
+        step_s = least_s
     return step_s, step_j, is_beyond
 
 

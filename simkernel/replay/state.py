@@ -149,6 +149,7 @@ class Prices(NamedTuple):
     context_rounding_tokens: int
     is_interpolated: bool
     least_step_s: float
+    least_prefill_s: float
     has_joules: bool
     idle_w: float
 

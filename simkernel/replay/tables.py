@@ -6,7 +6,7 @@ Its seconds are a sum of four looked-up parts,
     token_s[tokens] + sequence_s[sequences that get a token]
         + decode_s[decodes, their mean context] + prefill_s[cached context, root of chunks squared]
 
-and no less than `least_step_s`; its joules are the same sum over the tables of joules. Whoever
+and no less than `least_step_s`, with a prompt `least_prefill_s`; its joules are the same sum over the tables of joules. Whoever
 knows a model and a chip fills the tables from its passes, overheads of the host included.
 """
 
@@ -57,6 +57,7 @@ class StepTables:
     is_interpolated : between grid points linearly; otherwise the next point up (whole tokens: the
         mean context is cut, the root of the chunks rounded), as profiled tables are read
     least_step_s : no step takes less, whatever the device does: the host's time [s]
+    least_prefill_s : the same of a step that carries a prompt, launched kernel by kernel [s]
     joules : energies of the same steps, or None when none are asked for
 
     Raises
@@ -84,6 +85,7 @@ class StepTables:
     context_rounding_tokens: int = 1
     is_interpolated: bool = True
     least_step_s: float = 0.0
+    least_prefill_s: float = 0.0
     joules: StepJoules | None = None
 
     def __post_init__(self) -> None:
@@ -133,6 +135,7 @@ def _number_faults(tables: StepTables) -> list[str]:
     numbers = {
         "several_prefills_frac": tables.several_prefills_frac,
         "least_step_s": tables.least_step_s,
+        "least_prefill_s": tables.least_prefill_s,
         "idle_w": 0.0 if tables.joules is None else tables.joules.idle_w,
     }
     faults = [
