@@ -52,31 +52,33 @@ def weight_bytes(model: Model, plans: ServingPlans) -> Ledger:
     return Ledger("weight_bytes", "B", terms)
 
 
-FULL_FRAC, MOST_MEMORY_FRAC = 0.8, 0.95
-"""Where weights take more than the first share of a device, the engine is given the second share
-of it whatever its default, which would leave no room: published runs at that edge do so."""
-
-
 def free_bytes(model: Model, engine: Engine, plans: ServingPlans, memory_bytes: Column) -> Floats:
     """Room for keys and values on one device; negative where not even the weights fit; (n,)."""
     weights, memory = np.asarray(weight_bytes(model, plans).total), np.asarray(memory_bytes)
-    is_full = weights > FULL_FRAC * memory
-    ours = memory * np.where(is_full, MOST_MEMORY_FRAC, engine.memory_frac)
-    reserve = reserve_bytes(model, engine, plans, memory_bytes)
-    return (ours - weights - reserve) * engine.free_frac
+    taken = _usable_bytes(engine, weights, memory)
+    return np.asarray((taken - weights) * engine.free_frac)
 
 
 def reserve_bytes(
     model: Model, engine: Engine, plans: ServingPlans, memory_bytes: Column
 ) -> Floats:
-    """What the engine keeps for itself on one device, less where weights fill it; (n,)."""
-    weights = np.asarray(weight_bytes(model, plans).total)
-    is_full = weights > FULL_FRAC * np.asarray(memory_bytes)
-    least = np.minimum(engine.reserve_bytes, LEAST_RESERVE_BYTES)
-    return np.asarray(np.where(is_full, least, engine.reserve_bytes))
+    """What the engine takes for itself on one device; (n,)."""
+    weights, memory = np.asarray(weight_bytes(model, plans).total), np.asarray(memory_bytes)
+    most = memory * np.maximum(engine.memory_frac, engine.full_memory_frac)
+    spared = np.maximum(most - _usable_bytes(engine, weights, memory), 0.0)
+    return np.asarray(np.minimum(engine.reserve_bytes, spared))
 
 
-LEAST_RESERVE_BYTES = 3e9  # aiconfigurator h100_sxm.yaml misc: 3.5 GB, of which 0.4 communication
+def _usable_bytes(engine: Engine, weights: Floats, memory: Floats) -> Floats:
+    """What weights, keys and values may take of a device: its share less the reserve; (n,).
+
+    Where weights would leave hardly any of it, an engine is given nearly all of the device
+    whatever its default: published runs at that edge do so. A larger device never has less: the
+    room that the edge leaves stays until the default leaves as much.
+    """
+    usual = memory * engine.memory_frac - engine.reserve_bytes
+    edge = np.minimum(memory, weights / engine.full_weights_frac)
+    return np.asarray(np.maximum(usual, edge * engine.full_memory_frac - engine.full_reserve_bytes))
 
 
 def resident_sequence_bytes(model: Model, plans: ServingPlans, tokens: Column) -> Floats:

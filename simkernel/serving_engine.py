@@ -60,6 +60,8 @@ class Engine:
     memory_frac, free_frac : of a device's memory that the engine takes, and of what weights and
         reserve leave that it gives to keys and values [1]
     reserve_bytes : of it, for context, workspaces, graphs and communication [bytes]
+    full_weights_frac : of a device from which weights fill it: the engine is then given nearly all
+    full_memory_frac, full_reserve_bytes : share that it takes then, and what it keeps of that
     """
 
     gemm_frac: Column = 1.0
@@ -93,6 +95,9 @@ class Engine:
     memory_frac: Column = 0.9
     free_frac: Column = 1.0
     reserve_bytes: Column = 4e9
+    full_weights_frac: Column = 0.85
+    full_memory_frac: Column = 0.95
+    full_reserve_bytes: Column = 3e9
 
     def aged(self, years: Column) -> Engine:
         """The engine some years later, or earlier where negative.
