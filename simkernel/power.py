@@ -7,6 +7,8 @@ context power while it waits for others. Caps on the clock are in `power_cap`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from simkernel.columns import Column, Floats
@@ -65,6 +67,51 @@ def mean_device_w(curve: PowerCurve, busy_frac: Column, busy_w: Column) -> Colum
     above idle (MLPerf Training v4.0, tests/anchors/training_power.toml): linear in duty.
     """
     return curve.context_w + (busy_w - curve.context_w) * busy_frac
+
+
+@dataclass(frozen=True)
+class DutyWatts:
+    """Watts of one device that add up over steps: at rest, and more for each second busy [W].
+
+    `memory_w`, `compute_w` and `link_w` per second that a resource would be busy at its full rate.
+    """
+
+    context_w: float
+    memory_w: float
+    compute_w: float
+    link_w: float
+
+
+def duty_watts(
+    curve: PowerCurve,
+    memory_frac: float,
+    compute_frac: float,
+    link_frac: float,
+    most_w: float,
+) -> DutyWatts:
+    """The curve of one device as a sum, right at some mean shares.
+
+    Parameters
+    ----------
+    curve : one row
+    memory_frac, compute_frac, link_frac : mean shares of all time, gaps included
+    most_w : cap on the mean [W]
+
+    Notes
+    -----
+    The curves bend and are made of whole runs: summed step by step they come out a fifth low.
+    A straight line from rest through the run's own mean gives the run the curve's watts.
+    """
+    shares = [max(float(f), 1e-9) for f in (memory_frac, compute_frac, link_frac)]
+    context_w = float(curve.context_w[0])
+    risen = [
+        float(curve.memory_w[0]) * shares[0] ** float(curve.memory_exponent[0]),
+        float(curve.compute_w[0]) * shares[1] ** float(curve.compute_exponent[0]),
+        float(curve.communication_w[0]) * shares[2],
+    ]
+    room_w = max(min(most_w, float(curve.cap_w[0])) - context_w, 0.0)
+    scale = min(room_w / max(sum(risen), 1e-9), 1.0)
+    return DutyWatts(context_w, *(scale * w / f for w, f in zip(risen, shares, strict=True)))
 
 
 def host_w(curve: PowerCurve, busy_frac: Column) -> Column:

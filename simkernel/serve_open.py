@@ -167,7 +167,7 @@ def pace(lane: Lane, arrivals: Floats) -> Pace:
     for round_ in range(ROUNDS + 1):
         carried = arrivals * mix.prompt_tokens_mean / carrying_frac
         each = arrivals / carrying_frac
-        long_s = _step_s(lane, decoding, carried, each, decoding + carried, prompt_s)
+        long_s = _carrying_s(lane, decoding, carried, each, prompt_s)
         step_s = plain_s + carrying_frac * (long_s - plain_s)
         begin, again = (1.0 - np.exp(-arrivals * s / step_s) for s in (plain_s, long_s))
         again = 1.0 - (1.0 - again) / further
@@ -193,6 +193,20 @@ def pace(lane: Lane, arrivals: Floats) -> Pace:
         begin,
         prompt_s,
     )
+
+
+def _carrying_s(
+    lane: Lane, decoding: Floats, carried: Floats, prompts: Floats, prompt_s: Column
+) -> Floats:
+    """A step with prompts; where an engine stops decoding for them, a step and a pass apart."""
+    mixed_frac = lane.engine.mixed_frac
+    mixed_s = _step_s(lane, decoding, carried, prompts, decoding + carried, prompt_s)
+    if np.all(np.asarray(mixed_frac) >= 1.0):
+        return mixed_s
+    nobody = 0.0 * decoding
+    plain_s = _step_s(lane, decoding, nobody, nobody, decoding)
+    apart_s = plain_s + _step_s(lane, nobody, carried, prompts, carried, prompt_s)
+    return np.asarray(mixed_frac * mixed_s + (1.0 - mixed_frac) * apart_s)
 
 
 def _step_s(
@@ -306,10 +320,12 @@ def _step_found(lane: Lane, at: Pace) -> Spread:
     ----------
     Feller II (1971), I.4: the inspection paradox.
     """
-    relative = (_carried_sd_tokens(lane, at) * _token_s(lane, at) / at.carrying_s) ** 2
-    frac = at.carrying_frac
-    second = (1.0 - frac) * at.plain_s**2 + frac * at.carrying_s**2 * (1.0 + relative)
-    third = (1.0 - frac) * at.plain_s**3 + frac * (at.carrying_s * (1.0 + relative)) ** 3
+    frac, decoding_too = at.carrying_frac, lane.engine.mixed_frac
+    alone_s = at.carrying_s - at.plain_s * (1.0 - decoding_too)
+    relative = (_carried_sd_tokens(lane, at) * _token_s(lane, at) / alone_s) ** 2
+    plain_frac = 1.0 - frac * decoding_too
+    second = plain_frac * at.plain_s**2 + frac * alone_s**2 * (1.0 + relative)
+    third = plain_frac * at.plain_s**3 + frac * (alone_s * (1.0 + relative)) ** 3
     mean_s = second / at.step_s
     sd_s = np.sqrt(np.maximum(third / at.step_s - mean_s**2, 0.0))
     crossing = np.clip(at.requests_per_s * at.carrying_s - 1.0, 0.0, 1.0)
@@ -370,9 +386,8 @@ def _first_step_s(lane: Lane, at: Pace, others: Floats, prompt_tokens: float) ->
     held = np.minimum(whole, room)
     ahead = prompt_tokens + 0.5 * others * lane.mix.prompt_tokens_mean
     prompts = (1.0 + others) * held / whole
-    one_s = _step_s(
-        lane, at.decoding_sequences, held, prompts, at.decoding_sequences + held, at.prompts_s
-    )
+    one_s = _carrying_s(lane, at.decoding_sequences, held, prompts, at.prompts_s)
+    one_s = one_s - at.plain_s * (1.0 - lane.engine.mixed_frac)
     return np.asarray(one_s * np.maximum(ahead / room, 1.0))
 
 

@@ -17,6 +17,13 @@ SEEN_YEARS = 0.35
 """Before and after the reference year's start that runs of latent attention lie."""
 
 
+MIXES_FRAC = 0.5  # our choice: engines mix, 1, or stop for prompts, 0
+
+
+MIXING, PROMPTS_FIRST = "chunked_prefill", "prefill_first"
+"""Files in batching/: prompts in steps that decode as well, and prompts apart."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """One engine and release on one chip, or one per candidate: numbers, or (n,) each.
@@ -124,6 +131,20 @@ class Engine:
         Each time it walks over the running sequences of all slots, as many slots as stages.
         """
         return self.step_s * stages + self.sequence_s * sequences * stages**2
+
+    @property
+    def is_stopped_by_prompts(self) -> bool:
+        """Decoding stops while prompts run; one engine of numbers."""
+        return float(np.asarray(self.mixed_frac)) < MIXES_FRAC
+
+    def batching(self, policy: str) -> str:
+        """The policy that forms batches: engines that stop for prompts take them before all else.
+
+        Parameters
+        ----------
+        policy : as a study names it
+        """
+        return PROMPTS_FIRST if self.is_stopped_by_prompts and policy == MIXING else policy
 
     @property
     def is_by_row(self) -> bool:

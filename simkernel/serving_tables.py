@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Column, Floats
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts
 from simkernel.passes import Pass
-from simkernel.power import device_w
+from simkernel.power import DutyWatts
 from simkernel.replay.tables import StepJoules, StepTables
 from simkernel.serving_passes import Rig, decode_parts, launched_s, prefill_parts
 from simkernel.step_curves import taken_rig
@@ -37,7 +37,7 @@ def step_tables(
     most_tokens: int,
     most_context_tokens: int,
     slower_frac: float = 0.0,
-    cap_frac: float = 1.0,
+    duty: DutyWatts | None = None,
 ) -> StepTables:
     """Tables of the one plan of a rig.
 
@@ -47,7 +47,7 @@ def step_tables(
     most_sequences, most_tokens : in a step of one lane
     most_context_tokens : prompt and output of the longest request
     slower_frac : extra time of kernels under a power cap
-    cap_frac : of the rated watts, that no device may draw more than
+    duty : watts of a device by what is busy; no joules without
     """
     tokens = spaced(most_tokens, TOKEN_RATIO, WHOLE_TO)
     sequences = spaced(most_sequences, SEQUENCE_RATIO, WHOLE_TO)
@@ -62,7 +62,7 @@ def step_tables(
     chunked = _chunks(rig, met[0].ravel(), met[1].ravel())
     stages = float(rig.plans.pipeline_parallel[0])
     step_s = float(np.asarray(rig.engine.host_s(stages, 0.0)))
-    each_s = float(np.asarray(rig.engine.sequence_s))
+    each_s = float(np.asarray(rig.engine.host_s(stages, 1.0))) - step_s
     parts = {
         "token": _whole(layers, lambda name: name not in NOT_LAYERS),
         "sequence": _whole(heads, lambda name: name == "head"),
@@ -70,13 +70,11 @@ def step_tables(
         "prefill": _whole(chunked, lambda name: name == "attention"),
     }
     shapes = {"decode": pairs[0].shape, "prefill": met[0].shape}
-    seconds, joules = {}, {}
+    seconds = {}
     for part, total in parts.items():
         rows = _seconds(total, slower_frac)
-        shape = shapes.get(part, rows.shape)
-        seconds[part] = rows.reshape(shape)
-        joules[part] = (_watts(rig, total, len(rows), cap_frac) * rows).reshape(shape)
-    idle_w = float(rig.chips.power.context_w[0]) * float(rig.plans.devices[0])
+        seconds[part] = rows.reshape(shapes.get(part, rows.shape))
+    host_s = {"token": step_s, "sequence": each_s * sequences}
     return StepTables(
         tokens=tokens,
         token_s=seconds["token"] + step_s,
@@ -88,14 +86,31 @@ def step_tables(
         prefill_chunks=chunks,
         prefill_s=seconds["prefill"],
         least_prefill_s=float(launched_s(rig)[0]) + step_s,
-        joules=StepJoules(
-            token_j=joules["token"] + idle_w * step_s,
-            sequence_j=joules["sequence"] + idle_w * each_s * sequences,
-            decode_j=joules["decode"],
-            prefill_j=joules["prefill"],
-            idle_w=idle_w,
-        ),
+        joules=_joules(rig, parts, seconds, host_s, duty) if duty else None,
     )
+
+
+def _joules(
+    rig: Rig,
+    parts: dict[str, Pass],
+    seconds: dict[str, Floats],
+    host_s: dict[str, Column],
+    duty: DutyWatts,
+) -> StepJoules:
+    """Energies in the shapes of the seconds: at rest all the time, and more for what is busy."""
+    devices = float(rig.plans.devices[0])
+    found = {}
+    for name, total in parts.items():
+        table = seconds[name]
+        busy_j = (
+            duty.memory_w * np.asarray(total.peak_hbm_s)
+            + duty.compute_w * np.asarray(total.peak_compute_s)
+            + duty.link_w * np.asarray(total.inside_s)
+        )
+        busy_j = np.broadcast_to(busy_j, table.size).reshape(table.shape)
+        rest_s = table + host_s.get(name, 0.0)
+        found[f"{name}_j"] = devices * (duty.context_w * rest_s + busy_j)
+    return StepJoules(**found, idle_w=duty.context_w * devices)
 
 
 def pool_blocks(rig: Rig, tokens: float) -> int:
@@ -144,15 +159,3 @@ def _whole(parts: Parts, is_wanted: Callable[[str], bool]) -> Pass:
 
 def _seconds(total: Pass, slower_frac: float) -> Floats:
     return np.asarray(total.floor_s, float) * (1.0 + slower_frac)
-
-
-def _watts(rig: Rig, total: Pass, rows: int, cap_frac: float) -> Floats:
-    """Watts of all devices of a replica while a part runs."""
-    floor_s = np.maximum(np.asarray(total.floor_s, float), 1e-12)
-    shares = [
-        np.minimum(np.asarray(busy) / floor_s, 1.0)
-        for busy in (total.peak_hbm_s, total.peak_compute_s, total.inside_s)
-    ]
-    power = rig.chips.power.take(np.zeros(rows, dtype=np.int64))
-    each_w = np.minimum(device_w(power, *shares), power.cap_w * cap_frac)
-    return np.asarray(each_w * float(rig.plans.devices[0]))

@@ -19,6 +19,7 @@ from planner.serving.evaluate import Fleet as ClosedFleet
 from planner.serving.evaluate import fleet_of, lane_of, most_sequences, shared
 from planner.serving.load import ServeLoad, load_of_seed
 from planner.serving.plans import serving_plans, serving_rig
+from planner.serving.watts import lane_duty
 from planner.study.slo import Bound
 from simkernel.columns import Codes, Floats
 from simkernel.peak import peak_stream
@@ -140,11 +141,12 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
     longest = engine.load.longest_tokens
     slower = float(np.max(lane.slower_frac))
     budget = int(plans.budget_tokens[0])
-    tables = step_tables(rig, most, budget, longest, slower, float(cap_frac[0]))
+    duty = lane_duty(rig, lane, closed.busiest, cap_frac)
+    tables = step_tables(rig, most, budget, longest, slower, duty)
     levels = engine.space.levels
     fleet = Fleet(
         replicas=int(round(float(closed.replicas[0]))) * lanes,
-        batching=str(levels["batching"][int(columns["batching"][0])]),
+        batching=rig.engine.batching(str(levels["batching"][int(columns["batching"][0])])),
         routing=str(levels["routing"][int(columns["routing"][0])]),
         max_batch=most,
         token_budget=budget,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.columns import Floats
-from simkernel.power import device_w, host_w
+from simkernel.power import DutyWatts, device_w, duty_watts, host_w
 from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac
 from simkernel.serve_open import Lane, Pace
 from simkernel.serving_passes import Rig
@@ -28,15 +28,26 @@ def lane_watts(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> LaneWatts:
     A lane steps for as long as it holds a request; between requests its devices wait. The curves
     are made of whole runs, gaps included, so gaps lower the shares and not the watts.
     """
-    power, kernels = rig.chips.power, mean_step(lane, at)
+    power, shares = rig.chips.power, mean_shares(lane, at)
+    mean_w = np.minimum(device_w(power, *shares[1:]), power.cap_w * cap_frac)
+    return LaneWatts(np.asarray(mean_w), np.asarray(host_w(power, shares[0])))
+
+
+def mean_shares(lane: Lane, at: Pace) -> Floats:
+    """Of all time: kernels at work, memory, arithmetic and links busy; (4, n)."""
+    kernels = mean_step(lane, at)
     floor_s = np.maximum(kernels[FLOOR], 1e-12)
     held = at.decoding_sequences + at.arrivals
     busy = np.minimum(floor_s / at.step_s, 1.0) * (1.0 - np.exp(-held))
-    shares = (
-        np.minimum(kernels[i] / floor_s, 1.0) * busy for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE)
-    )
-    mean_w = np.minimum(device_w(power, *shares), power.cap_w * cap_frac)
-    return LaneWatts(np.asarray(mean_w), np.asarray(host_w(power, busy)))
+    rows = [np.minimum(kernels[i] / floor_s, 1.0) * busy for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE)]
+    return np.stack([busy, *rows])
+
+
+def lane_duty(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> DutyWatts:
+    """Watts of one device of one plan, to be summed over steps."""
+    power, shares = rig.chips.power, mean_shares(lane, at)[:, 0]
+    most_w = float(power.cap_w[0]) * float(cap_frac[0])
+    return duty_watts(power, *(float(f) for f in shares[1:]), most_w)
 
 
 def mean_step(lane: Lane, at: Pace) -> Floats:

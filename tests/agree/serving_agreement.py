@@ -78,9 +78,9 @@ def random_pair(seed):
     saturated = float(pace(lane, most_arrivals(lane)).requests_per_s[0])
     load_frac = float(rng.uniform(0.2, 0.85))
     fleet = Fleet(
-        1, "chunked_prefill", "round_robin", sequences, budget, BLOCK_TOKENS, pool, longest
+        1, rig.engine.batching("chunked_prefill"), "round_robin", sequences, budget, BLOCK_TOKENS, pool, longest
     )
-    tables = step_tables(rig, sequences, budget, longest, 0.0)
+    tables = step_tables(rig, sequences, budget, longest)
     arrival_s = np.cumsum(rng.exponential(1.0 / (load_frac * saturated), len(prompt)))
     requests = Requests(arrival_s - arrival_s[0], prompt, output)
     at = pace(lane, arrivals_at(lane, np.array([load_frac * saturated])))
