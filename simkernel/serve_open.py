@@ -49,6 +49,7 @@ class Lane:
     stages : (n,) that a step walks through
     places : (n,) sequences that memory and the engine's limit hold
     held_sequences : (n,) that decode at once when it is full, as `held` has it
+    thrown_frac : (n,) times that a request of a full lane is put back, as `thrown` has it
     budget_tokens : (n,) tokens in a step, at most
     slower_frac : (n,) or 0: extra time of every step, under a power cap
     clumped_frac : (n,) how requests come to a lane: 1 at random, 0 one by one at even gaps, as
@@ -62,6 +63,7 @@ class Lane:
     stages: Column
     places: Floats
     held_sequences: Floats
+    thrown_frac: Floats
     budget_tokens: Floats
     slower_frac: Column = 0.0
     clumped_frac: Column = 1.0
@@ -120,7 +122,7 @@ class Spread:
         return np.asarray(median_s * np.exp(NormalDist().inv_cdf(frac) * sigma) + self.constant_s)
 
 
-def held(room_sequences: Floats, most_sequences: Floats) -> Floats:
+def held(mix: Mix, room_sequences: Floats, most_sequences: Floats) -> Floats:
     """Sequences that decode in a full lane, on average; (n,).
 
     Parameters
@@ -130,24 +132,57 @@ def held(room_sequences: Floats, most_sequences: Floats) -> Floats:
 
     Notes
     -----
-    A lane that memory limits admits until it is full and then throws out whom it cannot let
-    grow, to compute them again: what it does beyond a crowd that nearly always fits is lost. Our
-    choice of that crowd, n + 1.645 sqrt(n), is within a few per cent of replays from 25 places on.
+    The first who waits comes in as soon as his prompt fits, so half a prompt is free on average.
     """
-    root = np.sqrt(np.maximum(room_sequences, 0.0) + CROWD_Z**2 / 4.0) - CROWD_Z / 2.0
-    return np.asarray(np.minimum(root**2, most_sequences))
+    free = 0.5 * mix.prompt_tokens_mean / mix.context_tokens
+    return np.asarray(np.clip(room_sequences - free, 0.0, most_sequences))
+
+
+def thrown(mix: Mix, room_sequences: Floats, most_sequences: Floats) -> Floats:
+    """Times that a request of a full lane is put back and its prompt computed again; (n,).
+
+    Notes
+    -----
+    What is free is anything up to a prompt. Answers grow into it, and whoever ends frees as much
+    as he holds: at random, once in an answer's growth of the whole crowd. The last to come is put
+    back when the growth wins. A lane that its limit of sequences fills before its memory puts
+    nobody back.
+    """
+    growths = mix.prompt_tokens_mean / max(mix.later_tokens, 1.0)
+    wins = (1.0 - np.exp(-growths)) / growths
+    return np.where(held(mix, room_sequences, most_sequences) < most_sequences, wins, 0.0)
 
 
 def most_arrivals(lane: Lane) -> Floats:
     """Requests per step at which a lane is full: of places, or of tokens in every step; (n,)."""
+    return np.minimum(*_most_by(lane))
+
+
+def _most_by(lane: Lane) -> tuple[Floats, Floats]:
+    """Requests per step that fill its tokens, and that fill its places; (n,) each."""
     mix = lane.mix
     by_tokens = lane.budget_tokens / (mix.prompt_tokens_mean + mix.later_tokens)
     by_places = np.maximum(lane.held_sequences, 1e-3) / max(mix.later_tokens, 1e-9)
-    return np.asarray(np.minimum(by_tokens, by_places))
+    return np.asarray(by_tokens), np.asarray(by_places)
 
 
-def pace(lane: Lane, arrivals: Floats) -> Pace:
+def saturated(lane: Lane) -> Pace:
+    """A full lane with a queue before it: those whom its memory cannot keep are computed again.
+
+    Where steps are full of tokens before the memory is, nobody is put back.
+    """
+    by_tokens, by_places = _most_by(lane)
+    again_frac = np.where(by_places < by_tokens, lane.thrown_frac, 0.0)
+    return pace(lane, np.minimum(by_tokens, by_places), again_frac)
+
+
+def pace(lane: Lane, arrivals: Floats, again_frac: Column = 0.0) -> Pace:
     """The steady state in which so many requests come in a mean step.
+
+    Parameters
+    ----------
+    arrivals : (n,) requests in a mean step
+    again_frac : (n,) prompts computed again, per request
 
     Notes
     -----
@@ -156,27 +191,27 @@ def pace(lane: Lane, arrivals: Floats) -> Pace:
     the one before, Poisson, and a carrying step is longer, so that steps form a chain of two
     states; prompts beyond the token budget go on in the next step, which then carries too.
     """
-    mix = lane.mix
+    mix, computed = lane.mix, arrivals * (1.0 + again_frac)
     decoding = arrivals * mix.later_tokens
     room = np.maximum(lane.budget_tokens - decoding, 1.0)
     plain_s = _step_s(lane, decoding, 0.0 * arrivals, 0.0 * arrivals, decoding)
     prompt_s = lane.curves.prompts_s[FLOOR].mean(axis=1)[lane.curves.layout]
-    least_frac = arrivals * mix.prompt_tokens_mean / room
-    carrying_frac = np.clip(np.maximum(1.0 - np.exp(-arrivals), least_frac), 1e-9, 1.0)
+    least_frac = computed * mix.prompt_tokens_mean / room
+    carrying_frac = np.clip(np.maximum(1.0 - np.exp(-computed), least_frac), 1e-9, 1.0)
     further = np.ceil(mix.prompt_tokens[:, None] / room).mean(axis=0)
     for round_ in range(ROUNDS + 1):
-        carried = arrivals * mix.prompt_tokens_mean / carrying_frac
-        each = arrivals / carrying_frac
+        carried = computed * mix.prompt_tokens_mean / carrying_frac
+        each = computed / carrying_frac
         long_s = _carrying_s(lane, decoding, carried, each, prompt_s)
         step_s = plain_s + carrying_frac * (long_s - plain_s)
-        begin, again = (1.0 - np.exp(-arrivals * s / step_s) for s in (plain_s, long_s))
+        begin, again = (1.0 - np.exp(-computed * s / step_s) for s in (plain_s, long_s))
         again = 1.0 - (1.0 - again) / further
-        evenly = np.minimum(arrivals * further, 1.0)
+        evenly = np.minimum(computed * further, 1.0)
         if round_ < ROUNDS:
             chained = begin / np.maximum(1.0 - again + begin, 1e-12)
             mixed = evenly + lane.clumped_frac * (chained - evenly)
             carrying_frac = np.clip(np.maximum(mixed, least_frac), 1e-9, 1.0)
-    crossing = np.clip(arrivals * long_s / step_s - 1.0, 0.0, 1.0)
+    crossing = np.clip(computed * long_s / step_s - 1.0, 0.0, 1.0)
     again_evenly = 1.0 - (1.0 - crossing) / further
     again = again_evenly + lane.clumped_frac * (again - again_evenly)
     begin = carrying_frac * (1.0 - again) / np.maximum(1.0 - carrying_frac, 1e-9)
@@ -205,7 +240,10 @@ def _carrying_s(
         return mixed_s
     nobody = 0.0 * decoding
     plain_s = _step_s(lane, decoding, nobody, nobody, decoding)
-    apart_s = plain_s + _step_s(lane, nobody, carried, prompts, carried, prompt_s)
+    passes = np.maximum(carried / lane.budget_tokens + 0.5, 1.0)  # a mean over random remainders
+    held = carried / passes
+    one_s = _step_s(lane, nobody, held, prompts / passes, held, prompt_s)
+    apart_s = plain_s + passes * one_s
     return np.asarray(mixed_frac * mixed_s + (1.0 - mixed_frac) * apart_s)
 
 
@@ -252,12 +290,34 @@ def tpot(lane: Lane, at: Pace) -> Spread:
     slope_s = pace(lane, np.minimum(fuller, most_arrivals(lane))).step_s - at.step_s
     bent = np.clip(slope_s * crowd / at.step_s, 0.0, MOST_BENT_FRAC)
     slow_s = slope_s * np.sqrt(lane.crowd_frac / (1.0 - bent))
+    crowded_s = _crowded_s(lane, at, crowd)
     fast = at.carrying_frac * (1.0 - at.carrying_frac) * (at.carrying_s - at.plain_s) ** 2
     kept = np.minimum(at.again_frac - at.begin_frac, 0.999)
     more_s = (at.carrying_s - at.plain_s) * (at.again_frac - at.carrying_frac) / (1.0 - kept)
-    mean_s = at.step_s + np.maximum(more_s, 0.0) * lane.mix.answer_share_frac
+    mean_s = at.step_s + crowded_s + np.maximum(more_s, 0.0) * lane.mix.answer_share_frac
     fast = fast * (1.0 + kept) / (1.0 - kept)
     return Spread(mean_s, np.sqrt(slow_s**2 + fast * lane.mix.answer_share_frac))
+
+
+def _crowded_s(lane: Lane, at: Pace, crowd: Floats) -> Floats:
+    """What a token waits beyond the mean step, because most tokens are made in full steps; (n,).
+
+    Parameters
+    ----------
+    crowd : deviation of the number that decodes, a Poisson one
+
+    Notes
+    -----
+    Tokens see a step weighted by its crowd: longer than the mean one by the slope of a step in
+    its crowd times variance over mean. Longer steps fill the lane further, once for the variance
+    and once for the mean (Little 1961).
+    """
+    nobody, fuller = 0.0 * at.arrivals, at.decoding_sequences + crowd
+    more_s = _step_s(lane, fuller, nobody, nobody, fuller) - at.plain_s
+    prompts = np.minimum(at.carrying_frac * (at.carrying_s - at.plain_s) / at.step_s, 0.95)
+    slope_s = more_s / (1.0 - prompts)
+    bent = np.clip(slope_s * crowd / at.step_s, 0.0, MOST_BENT_FRAC)
+    return np.asarray(slope_s / crowd * lane.crowd_frac / (1.0 - bent) ** 2)
 
 
 def ttft(lane: Lane, at: Pace) -> Spread:

@@ -43,6 +43,7 @@ from simkernel.serve_open import (
     latencies,
     most_arrivals,
     pace,
+    thrown,
     ttft_parts,
 )
 from simkernel.serving_passes import Rig
@@ -50,7 +51,7 @@ from simkernel.serving_plans import ServingPlans
 from simkernel.step_curves import step_curves
 
 SECONDS_PER_DAY = 86400.0
-LEAST_PLACES = 32.0
+LEAST_PLACES = 40.0
 """Sequences of a lane from which the closed form is held to the replay: below, few large ones
 share the memory, and what is thrown out and computed again is not known to it."""
 
@@ -113,9 +114,17 @@ def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
     each = resident_sequence_bytes(rig.model, plans, mix.context_tokens)
     mean_room = np.maximum(room / each / plans.pipeline_parallel, 0.0)
     places = np.minimum(mean_room, most_sequences(plans))
-    most = held(mean_room, most_sequences(plans))
-    stages = plans.pipeline_parallel
-    lane = Lane(curves, host, mix, stages, places, most, plans.budget_tokens)
+    most = most_sequences(plans)
+    lane = Lane(
+        curves=curves,
+        engine=host,
+        mix=mix,
+        stages=plans.pipeline_parallel,
+        places=places,
+        held_sequences=held(mix, mean_room, most),
+        thrown_frac=thrown(mix, mean_room, most),
+        budget_tokens=plans.budget_tokens,
+    )
     if np.all(cap_frac >= 1.0):
         return lane
     slower = capped_slower_frac(rig, lane, pace(lane, most_arrivals(lane)), cap_frac)

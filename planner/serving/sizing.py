@@ -22,6 +22,7 @@ from simkernel.serve_open import (
     latencies,
     most_arrivals,
     pace,
+    saturated,
 )
 
 HALVINGS = 12
@@ -63,7 +64,7 @@ def capacity(lane: Lane, lanes: Column, bounds: Sequence[Bound]) -> Capacity:
     bounds : that its latencies must keep
     """
     full = most_arrivals(lane)
-    saturated = pace(lane, full).requests_per_s * lanes
+    most = saturated(lane).requests_per_s * lanes
     empty = np.minimum(full, LEAST_ARRIVALS)
     at_rest = latencies(lane, pace(lane, empty))
     floors = {(b.latency, b.statistic): at_rest[b.latency].at(b.statistic) for b in bounds}
@@ -76,7 +77,7 @@ def capacity(lane: Lane, lanes: Column, bounds: Sequence[Bound]) -> Capacity:
     for bound in bounds:
         is_hopeless |= floors[bound.latency, bound.statistic] > bound.most_s
     within = pace(lane, low).requests_per_s * lanes
-    return Capacity(saturated, np.where(is_hopeless, saturated, within), floors)
+    return Capacity(most, np.where(is_hopeless, most, np.minimum(within, most)), floors)
 
 
 def replicas_for(requests_per_s: float, found: Capacity, rule: Rule) -> Floats:

@@ -19,8 +19,9 @@ from simkernel.serve_open import (
     held,
     is_roomy,
     latencies,
-    most_arrivals,
     pace,
+    saturated,
+    thrown,
 )
 from simkernel.serving_mix import mix_of
 from simkernel.serving_passes import rig_of
@@ -75,15 +76,15 @@ def random_pair(seed):
     pool = _pool_blocks(rig, longest)
     if pool * BLOCK_TOKENS < longest or float(lane.places[0]) < LEAST_PLACES:
         return None
-    saturated = float(pace(lane, most_arrivals(lane)).requests_per_s[0])
+    most_per_s = float(saturated(lane).requests_per_s[0])
     load_frac = float(rng.uniform(0.2, 0.85))
     fleet = Fleet(
         1, rig.engine.batching("chunked_prefill"), "round_robin", sequences, budget, BLOCK_TOKENS, pool, longest
     )
     tables = step_tables(rig, sequences, budget, longest)
-    arrival_s = np.cumsum(rng.exponential(1.0 / (load_frac * saturated), len(prompt)))
+    arrival_s = np.cumsum(rng.exponential(1.0 / (load_frac * most_per_s), len(prompt)))
     requests = Requests(arrival_s - arrival_s[0], prompt, output)
-    at = pace(lane, arrivals_at(lane, np.array([load_frac * saturated])))
+    at = pace(lane, arrivals_at(lane, np.array([load_frac * most_per_s])))
     if not is_roomy(lane, at)[0]:
         return None
     spreads = latencies(lane, at)
@@ -92,7 +93,7 @@ def random_pair(seed):
         "ttft_s_p50": float(spreads["ttft_s"].at("p50")[0]) - float(rig.engine.request_s),
         "ttft_s_p95": float(spreads["ttft_s"].at("p95")[0]) - float(rig.engine.request_s),
         "tpot_s_p95": float(spreads["tpot_s"].at("p95")[0]),
-        "saturated_per_s": saturated,
+        "saturated_per_s": most_per_s,
         "utilisation_frac": load_frac,
     }
     words = (
@@ -100,7 +101,7 @@ def random_pair(seed):
         f"{budget}, {mix.prompt_tokens_mean:.0f}+{mix.output_tokens_mean:.0f} tokens, load "
         f"{load_frac:.2f}, places {float(lane.places[0]):.0f}"
     )
-    replayed = _replayed(requests, fleet, tables, rig, load_frac * saturated)
+    replayed = _replayed(requests, fleet, tables, rig, load_frac * most_per_s)
     return Pair(closed, replayed, load_frac, words)
 
 
@@ -164,9 +165,16 @@ def _lane(rig, mix, budget):
     each = resident_sequence_bytes(rig.model, rig.plans, mix.context_tokens)
     mean_room = np.maximum(room / each, 0.0)
     places = np.minimum(mean_room, rig.plans.max_sequences)
-    most = held(mean_room, rig.plans.max_sequences)
-    stages = rig.plans.pipeline_parallel
-    return Lane(curves, rig.engine, mix, stages, places, most, rig.plans.budget_tokens)
+    return Lane(
+        curves=curves,
+        engine=rig.engine,
+        mix=mix,
+        stages=rig.plans.pipeline_parallel,
+        places=places,
+        held_sequences=held(mix, mean_room, rig.plans.max_sequences),
+        thrown_frac=thrown(mix, mean_room, rig.plans.max_sequences),
+        budget_tokens=rig.plans.budget_tokens,
+    )
 
 
 def _pool_blocks(rig, tokens):
