@@ -82,8 +82,7 @@ def random_pair(seed):
         1, rig.engine.batching("chunked_prefill"), "round_robin", sequences, budget, BLOCK_TOKENS, pool, longest
     )
     tables = step_tables(rig, sequences, budget, longest)
-    arrival_s = np.cumsum(rng.exponential(1.0 / (load_frac * most_per_s), len(prompt)))
-    requests = Requests(arrival_s - arrival_s[0], prompt, output)
+    requests = Requests(_arrivals(rng, load_frac * most_per_s), prompt, output)
     at = pace(lane, arrivals_at(lane, np.array([load_frac * most_per_s])))
     if not is_roomy(lane, at)[0]:
         return None
@@ -123,6 +122,13 @@ def _replayed(requests, fleet, tables, rig, requests_per_s):
         "saturated_per_s": float(saturated),
         "utilisation_frac": requests_per_s / float(saturated),
     }
+
+
+def _arrivals(rng, requests_per_s):
+    """Poisson arrivals at exactly the rate: near saturation a stray per cent of it is five of N."""
+    arrival_s = np.cumsum(rng.exponential(1.0, REQUESTS))
+    arrival_s -= arrival_s[0]
+    return arrival_s * (REQUESTS - 1) / requests_per_s / arrival_s[-1]
 
 
 def _lengths(rng):
