@@ -122,7 +122,7 @@ def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
         stages=plans.pipeline_parallel,
         places=places,
         held_sequences=held(mix, mean_room, most),
-        thrown_frac=thrown(mix, mean_room, most),
+        thrown_frac=thrown(mix, mean_room, most, plans.budget_tokens),
         budget_tokens=plans.budget_tokens,
     )
     if np.all(cap_frac >= 1.0):

@@ -66,13 +66,14 @@ def _admit(
     limits: Limits,
     seats: Seats,
 ) -> int:
-    """New prompts in order; each who runs keeps a free block to grow into."""
+    """New prompts in order, if they fit whole; each who runs keeps a free block to grow into."""
     while budget > 0 and lists[replica].waiting_count > 0:
         request, running = lists[replica].first_waiting, lists[replica].running_count
-        tokens = min(tokens_due(request, jobs), budget)
-        left = lists[replica].free_blocks - blocks_for(tokens, limits)
+        due = tokens_due(request, jobs)
+        left = lists[replica].free_blocks - blocks_for(due, limits)
         if running >= limits.max_batch or (running > 0 and left < running):
             break
+        tokens = min(due, budget)
         if not take_blocks(replica, request, tokens, jobs, lists, limits):
             break
         admit_first(replica, jobs, lists, seats)

@@ -178,7 +178,7 @@ def _lane(rig, mix, budget):
         stages=rig.plans.pipeline_parallel,
         places=places,
         held_sequences=held(mix, mean_room, rig.plans.max_sequences),
-        thrown_frac=thrown(mix, mean_room, rig.plans.max_sequences),
+        thrown_frac=thrown(mix, mean_room, rig.plans.max_sequences, rig.plans.budget_tokens),
         budget_tokens=rig.plans.budget_tokens,
     )
 
