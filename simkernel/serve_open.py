@@ -154,11 +154,12 @@ def thrown(
     """
     growths = mix.prompt_tokens_mean / max(mix.later_tokens, 1.0)
     wins = (1.0 - np.exp(-growths)) / growths
-    times = WINS_FRAC * wins + CUT_FRAC * mix.prompt_tokens_mean / budget_tokens
+    cut = np.maximum(mix.prompt_tokens_mean / budget_tokens - UNCUT_FRAC, 0.0)
+    times = WINS_FRAC * wins + CUT_FRAC * cut
     return np.where(held(mix, room_sequences, most_sequences) < most_sequences, times, 0.0)
 
 
-WINS_FRAC, CUT_FRAC = 0.75, 0.25
+WINS_FRAC, CUT_FRAC, UNCUT_FRAC = 0.75, 0.34, 0.2
 
 
 def most_arrivals(lane: Lane) -> Floats:
@@ -327,6 +328,10 @@ def tpot(lane: Lane, at: Pace) -> Spread:
     crowded_s = _crowded_s(lane, at, crowd)
     fast = at.carrying_frac * (1.0 - at.carrying_frac) * (at.carrying_s - at.plain_s) ** 2
     kept = np.minimum(at.again_frac - at.begin_frac, 0.999)
+    if lane.engine.is_stopped_by_prompts:
+        # Passes between two steps are geometric in number, and those of other gaps know nothing.
+        count = at.carrying_frac * (1.0 + 2.0 * at.again_frac) - at.carrying_frac**2
+        fast, kept = count * (at.carrying_s - at.plain_s) ** 2, np.minimum(kept, 0.6)
     more_s = (at.carrying_s - at.plain_s) * (at.again_frac - at.carrying_frac) / (1.0 - kept)
     mean_s = at.step_s + crowded_s + np.maximum(more_s, 0.0) * lane.mix.answer_share_frac
     fast = fast * (1.0 + kept) / (1.0 - kept)
@@ -443,7 +448,7 @@ def _budget_queue(lane: Lane, at: Pace) -> Spread:
     """
     mix, rate = lane.mix, at.requests_per_s
     room = np.maximum(lane.budget_tokens - at.decoding_sequences, 1.0)
-    full_s = at.plain_s + _token_s(lane, at) * room
+    full_s = at.plain_s * lane.engine.mixed_frac + _token_s(lane, at) * room
     busy = np.minimum(rate * full_s * mix.prompt_tokens_mean / room, 0.98)
     relative = (mix.prompt_sd_tokens / mix.prompt_tokens_mean) ** 2
     served_s = full_s * mix.prompt_tokens_mean / room
