@@ -13,14 +13,20 @@ import numpy as np
 from planner.explain.plan import nearest_change, violations
 from planner.serving.evaluate import evaluate
 from planner.serving.fleet import sized
-from planner.serving.replay import SEEDS, Plan, Replayed, gap, plan_of, replayed
+from planner.serving.replay import (
+    SEEDS,
+    Plan,
+    Replayed,
+    gap,
+    plan_of,
+    replayed,
+    requests_of,
+)
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
 from planner.space.single import Single, single
 from planner.study.read import Study
-from simkernel.peak import peak_stream
 from simkernel.replay.opening import Run
-from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
 
 LOGGED_STEPS = 20_000
@@ -125,8 +131,7 @@ def _sizing(one: Single, plan: Plan, seeds: int) -> dict[str, Any]:
 def _timeline(plan: Plan, path: Path) -> dict[str, Any]:
     """The first steps of one seed written as complete events, one row per lane."""
     load = plan.engine.load
-    stream, _ = peak_stream(load.demand.requests, load.window)
-    requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
+    requests, _ = requests_of(plan, load)
     log = replay(
         requests,
         plan.fleet,

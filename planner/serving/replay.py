@@ -3,7 +3,7 @@
 Percentiles come from several seeds, each with a stream of its own where the study draws or
 superposes one, and their intervals from resampling blocks of time: requests that are served
 together wait together. A recorded stream is one draw, however many seeds are asked for. What
-comes before the window runs too and is not counted; what comes after it does not run.
+comes before the window runs too and is not counted, as does what comes after it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from planner.serving.load import ServeLoad, load_of_seed
 from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.watts import lane_duty
 from planner.study.slo import Bound
-from simkernel.columns import Codes, Floats
-from simkernel.peak import peak_stream
+from simkernel.columns import Codes, Floats, Masks
+from simkernel.peak import peak_stream, warmed_from_empty
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
@@ -164,11 +164,33 @@ def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, F
     -------
     the result, and (n,) which requests are of the window
     """
-    stream, is_counted = peak_stream(load.demand.requests, load.window)
-    requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
+    requests, is_counted = requests_of(plan, load)
     longest = max(plan.fleet.max_context_tokens, load.longest_tokens)  # of this seed's stream
     fleet = replace(plan.fleet, max_context_tokens=longest)
     return replay(requests, fleet, plan.tables, Run(seed=seed)), is_counted
+
+
+def requests_of(plan: Plan, load: ServeLoad) -> tuple[Requests, Masks]:
+    """What a replay serves: the warm-up, the window, and those who follow it.
+
+    The warm-up reaches back to where the fleet had no backlog, so far as it can be told.
+
+    Returns
+    -------
+    the requests, and (n,) which of them are of the window
+    """
+    stream = load.demand.requests
+    tokens = (stream.prompt_tokens + stream.output_tokens).astype(float)
+    mix = load.peak.mix
+    each_tokens = mix.prompt_tokens_mean + mix.output_tokens_mean
+    most_per_s = float(plan.closed.found.saturated_per_s[0]) * plan.replicas
+    window = warmed_from_empty(load.window, stream.arrival_s, tokens, most_per_s * each_tokens)
+    found, is_counted = peak_stream(stream, window, FOLLOW_S)
+    return Requests(found.arrival_s, found.prompt_tokens, found.output_tokens), is_counted
+
+
+FOLLOW_S = 60.0
+"""After the window: longer than nearly all answers of chats take."""
 
 
 def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
@@ -201,7 +223,7 @@ def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
         totals["busy_s"] += float(result.totals.busy_s.sum())
         totals["step_j"] += float((result.totals.step_j + result.totals.idle_j).sum())
         totals["seconds"] += float(result.totals.end_s.max()) * plan.fleet.replicas
-        is_overload |= result.backlog().is_overload
+        is_overload |= result.backlog(int(np.flatnonzero(is_counted)[-1]) + 1).is_overload
     latencies = {name: np.concatenate(parts) for name, parts in found.items()}
     wanted = {(n, s) for n in LATENCIES for s in COMPARED}
     wanted |= {(b.latency, b.statistic) for b in plan.engine.load.bounds}

@@ -26,13 +26,13 @@ def form_one_budget(
 ) -> int:
     """The batch of the next step; prompts are split to the budget where `is_split`."""
     thrown_before = lists[replica].preemptions
-    count, budget = _go_on(replica, jobs, lists, limits, seats)
+    count, budget = go_on(replica, jobs, lists, limits, seats)
     if lists[replica].preemptions > thrown_before:
         return count
     return _admit(replica, is_split, count, budget, jobs, lists, limits, seats)
 
 
-def _go_on(
+def go_on(
     replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
 ) -> tuple[int, int]:
     """Those who run, in order; the sequences in the step and the budget that is left."""

@@ -19,7 +19,7 @@ from simkernel.batching._house import (
     take_blocks,
     tokens_due,
 )
-from simkernel.batching._one_budget import form_one_budget
+from simkernel.batching._one_budget import go_on
 from simkernel.replay.state import Jobs, Limits, Lists, Seats
 
 
@@ -35,7 +35,7 @@ def form(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -
     count = _admit(replica, count, budget, jobs, lists, limits, seats)
     if count > 0:
         return count
-    return form_one_budget(replica, True, jobs, lists, limits, seats)
+    return go_on(replica, jobs, lists, limits, seats)[0]
 
 
 def _under_way(
