@@ -78,7 +78,9 @@ def _usable_bytes(engine: Engine, weights: Floats, memory: Floats) -> Floats:
     """
     usual = memory * engine.memory_frac - engine.reserve_bytes
     edge = np.minimum(memory, weights / engine.full_weights_frac)
-    return np.asarray(np.maximum(usual, edge * engine.full_memory_frac - engine.full_reserve_bytes))
+    return np.asarray(
+        np.maximum(usual, edge * engine.full_memory_frac - engine.full_reserve_bytes)
+    )
 
 
 def resident_sequence_bytes(model: Model, plans: ServingPlans, tokens: Column) -> Floats:

@@ -89,10 +89,14 @@ def steady(rig: Rig, load: Load) -> Steady:
     host_s = rig.engine.host_s(plans.pipeline_parallel, each) + _uneven_s(rig, running, step)
     step_s = np.asarray(summed(step).floor_s + host_s)
     launch_s = launched_s(rig)
-    prefill_s = np.maximum(summed(prefill).floor_s, launch_s) + engine.step_s * plans.pipeline_parallel
+    prefill_s = (
+        np.maximum(summed(prefill).floor_s, launch_s) + engine.step_s * plans.pipeline_parallel
+    )
     held_steps, beside = _held_back(load, each)
     tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
-    before_s = _others_s(rig, load, _before(rig, load, each) + beside, prefill) + held_steps * step_s
+    before_s = (
+        _others_s(rig, load, _before(rig, load, each) + beside, prefill) + held_steps * step_s
+    )
     first_s = stop_s + before_s + engine.request_s + engine.prompt_token_s * load.prompt_tokens
     first_s = first_s + 0.5 * tpot_s
     cycle_s = first_s + tpot_s * np.maximum(load.output_tokens - 1.0, 0.0)
@@ -227,7 +231,7 @@ def static_batch(rig: Rig, load: Load) -> Steady:
 
 
 def _others_s(rig: Rig, load: Load, others: Floats, prefill: Parts) -> Floats:
-    """What prompts of others take before one's own, as many in a pass as its budget holds; (n,)."""
+    """What prompts of others take before one's own, as many in a pass as fit its budget; (n,)."""
     in_pass = np.floor(rig.plans.budget_tokens / load.prompt_tokens)
     in_pass = np.clip(in_pass, 1.0, np.maximum(others, 1.0))
     host_s = launched_s(rig) / in_pass

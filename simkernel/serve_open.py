@@ -178,10 +178,12 @@ def _most_by(lane: Lane) -> tuple[Floats, Floats]:
 def saturated(lane: Lane) -> Pace:
     """A full lane with a queue before it: those whom its memory cannot keep are computed again.
 
-    Where steps are full of tokens before the memory is, nobody is put back.
+    Where steps are full of tokens before the memory is, nobody is put back; nor by an engine that
+    takes a prompt only if the running ones keep room to grow.
     """
     by_tokens, by_places = _most_by(lane)
-    again_frac = np.where(by_places < by_tokens, lane.thrown_frac, 0.0)
+    has_room = lane.engine.is_stopped_by_prompts
+    again_frac = np.where((by_places < by_tokens) & (not has_room), lane.thrown_frac, 0.0)
     return pace(lane, np.minimum(by_tokens, by_places), again_frac)
 
 

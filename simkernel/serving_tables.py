@@ -74,7 +74,7 @@ def step_tables(
     for part, total in parts.items():
         rows = _seconds(total, slower_frac)
         seconds[part] = rows.reshape(shapes.get(part, rows.shape))
-    host_s = {"token": step_s, "sequence": each_s * sequences}
+    host_s: dict[str, Column] = {"token": step_s, "sequence": each_s * sequences}
     return StepTables(
         tokens=tokens,
         token_s=seconds["token"] + step_s,

@@ -106,7 +106,7 @@ def told(plan: Plan, found: Replayed, closed: Mapping[str, float], seeds: int) -
             if np.isfinite(value)
         },
         "gap": {name: value for name, value in gap(closed, found).items() if np.isfinite(value)},
-        "violations": found.broken(plan.engine.load.bounds),
+        "violations": found.broken(),
     }
 
 
@@ -131,7 +131,7 @@ def _sizing(one: Single, plan: Plan, seeds: int) -> dict[str, Any]:
 def _timeline(plan: Plan, path: Path) -> dict[str, Any]:
     """The first steps of one seed written as complete events, one row per lane."""
     load = plan.engine.load
-    requests, _ = requests_of(plan, load)
+    requests, _, _ = requests_of(plan, load)
     log = replay(
         requests,
         plan.fleet,

@@ -101,6 +101,7 @@ def evaluate(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) 
     )
     found = _gathered(engine, rig, lane, fleet, usual_w, busiest_w, accelerator)
     found.limits["prompt_in_a_step"] = _prompt_limit(engine, columns)
+    found.limits["peak_utilisation"] = _use_limit(engine, columns, fleet)
     return found
 
 
@@ -416,6 +417,18 @@ def _prompt_limit(engine: ServeEngine, columns: Mapping[str, Any]) -> Limit:
     is_whole = names[np.asarray(columns["batching"])] == WHOLE_PROMPTS
     longest = np.where(is_whole, engine.load.longest_tokens - 1.0, 0.0)
     return Limit(longest, np.asarray(columns["token_budget"], float), "tokens")
+
+
+def _use_limit(engine: ServeEngine, columns: Mapping[str, Any], fleet: Fleet) -> Limit:
+    """Share of its saturated rate that a fleet uses in the busiest window; one that is given.
+
+    A fleet that follows from the load has it by its size, rounded up to whole replicas.
+    """
+    most = engine.study.serving.peak_utilisation_frac
+    used = engine.load.peak.requests_per_s / (fleet.replicas * fleet.found.saturated_per_s)
+    has_replicas = engine.space.levels["replicas"] != (DERIVED,)
+    is_given = (np.asarray(columns["devices"]) > 0) | has_replicas
+    return Limit(used, np.where(is_given, most, np.maximum(used, most)), "1")
 
 
 def _latency_limits(

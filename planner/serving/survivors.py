@@ -79,7 +79,7 @@ def _row(
         "replicas": found.replicas,
         "seeds": seeds,
         "requests": found.requests,
-        "broken": "; ".join(v["limit"] for v in found.broken(engine.load.bounds)),
+        "broken": "; ".join(v["limit"] for v in found.broken()),
         **_columns(found, closed),
     }
     wanted = engine.study.objectives

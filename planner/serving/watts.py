@@ -47,7 +47,8 @@ def lane_duty(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> DutyWatts:
     """Watts of one device of one plan, to be summed over steps."""
     power, shares = rig.chips.power, mean_shares(lane, at)[:, 0]
     most_w = float(power.cap_w[0]) * float(cap_frac[0])
-    return duty_watts(power, *(float(f) for f in shares[1:]), most_w)
+    memory, arithmetic, links = (float(share) for share in shares[1:])
+    return duty_watts(power, memory, arithmetic, links, most_w)
 
 
 def mean_step(lane: Lane, at: Pace) -> Floats:

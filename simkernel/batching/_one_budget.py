@@ -32,9 +32,7 @@ def form_one_budget(
     return _admit(replica, is_split, count, budget, jobs, lists, limits, seats)
 
 
-def go_on(
-    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
-) -> tuple[int, int]:
+def go_on(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -> tuple[int, int]:
     """Those who run, in order; the sequences in the step and the budget that is left."""
     count, budget = 0, limits.token_budget
     while count < lists[replica].running_count and budget > 0:

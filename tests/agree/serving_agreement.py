@@ -79,7 +79,14 @@ def random_pair(seed):
     most_per_s = float(saturated(lane).requests_per_s[0])
     load_frac = float(rng.uniform(0.2, 0.85))
     fleet = Fleet(
-        1, rig.engine.batching("chunked_prefill"), "round_robin", sequences, budget, BLOCK_TOKENS, pool, longest
+        1,
+        rig.engine.batching("chunked_prefill"),
+        "round_robin",
+        sequences,
+        budget,
+        BLOCK_TOKENS,
+        pool,
+        longest,
     )
     tables = step_tables(rig, sequences, budget, longest)
     requests = Requests(_arrivals(rng, load_frac * most_per_s), prompt, output)
@@ -125,7 +132,7 @@ def _replayed(requests, fleet, tables, rig, requests_per_s):
 
 
 def _arrivals(rng, requests_per_s):
-    """Poisson arrivals at exactly the rate: near saturation a stray per cent of it is five of N."""
+    """Poisson arrivals at exactly the rate: near saturation a per cent of it is five of N."""
     arrival_s = np.cumsum(rng.exponential(1.0, REQUESTS))
     arrival_s -= arrival_s[0]
     return arrival_s * (REQUESTS - 1) / requests_per_s / arrival_s[-1]

@@ -298,7 +298,7 @@ def test_the_replay_of_a_plan_keeps_its_bounds_and_is_the_same_again():
     plan = plan_of(found.engine, columns, "H100-SXM")
     first, second = replayed(plan, 2), replayed(plan, 2)
     assert first == second
-    assert not first.broken(found.engine.load.bounds)
+    assert not first.broken()
     assert first.metrics["tpot_s_mean"] == pytest.approx(figure(closed, "tpot_s_mean"), rel=0.1)
     assert first.metrics["ttft_s_p50"] == pytest.approx(figure(closed, "ttft_s_p50"), rel=0.25)
 
@@ -309,11 +309,11 @@ def test_the_smallest_fleet_keeps_bounds_and_one_less_does_not():
     plan = plan_of(found.engine, columns, "H100-SXM")
     answer = sized(plan, 2)
     assert answer.found is not None
-    assert not replayed(plan.with_replicas(answer.working), 2).broken(found.engine.load.bounds)
+    assert not replayed(plan.with_replicas(answer.working), 2).broken()
     assert answer.working >= answer.saturated
     if answer.working > answer.saturated:
         fewer = replayed(plan.with_replicas(answer.working - 1), 2)
-        assert fewer.broken(found.engine.load.bounds)
+        assert fewer.broken()
 
 
 def test_no_fleet_is_sized_against_a_floor():

@@ -33,9 +33,7 @@ def lane(count=1, places=256.0, budget=8192.0):
     curves = step_curves(one, budget, MIX.context_tokens, MIX.prompt_tokens)
     ones = np.ones(count)
     most = held(MIX, 1e9 * ones, places * ones)
-    return Lane(
-        curves, one.engine, MIX, ones, places * ones, most, 0.0 * ones, budget * ones
-    )
+    return Lane(curves, one.engine, MIX, ones, places * ones, most, 0.0 * ones, budget * ones)
 
 
 def at_loads(one=None):
