@@ -14,8 +14,10 @@ PAGES = (
     ("planner/pages/front.py", "Which plans are worth having?", "front"),
     ("planner/pages/why.py", "Why is this plan what it is?", "why"),
     ("planner/pages/what_if.py", "What if prices change?", "what-if"),
+    ("planner/pages/decide.py", "Which plan to take?", "decide"),
     ("planner/pages/removed.py", "What did the limits remove?", "removed"),
     ("planner/pages/assumptions.py", "What do the figures rest on?", "assumptions"),
+    ("planner/pages/report.py", "What do I show those who decide?", "report"),
 )
 
 

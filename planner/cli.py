@@ -19,6 +19,7 @@ from planner.commands import catalog as cli_catalog
 from planner.commands import export as cli_export
 from planner.commands import recost as cli_recost
 from planner.commands import replay as cli_replay
+from planner.commands import report as cli_report
 from planner.commands import validate as cli_validate
 from planner.commands.ends import shown, told_faults
 from simkernel.errors import MissingFact
@@ -36,6 +37,7 @@ cli_app.register(app)
 cli_export.register(app)
 cli_recost.register(app)
 cli_replay.register(app)
+cli_report.register(app)
 
 StudyFile = Annotated[str, typer.Argument(help="a study file (TOML)", metavar="STUDY")]
 RunName = Annotated[str, typer.Argument(help='a run: its id, number, or "last"', metavar="RUN")]

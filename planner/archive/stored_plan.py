@@ -13,6 +13,7 @@ from planner.costing.places import Asked, asked, scenarios_of, study_at
 from planner.costing.recost import stored_study
 from planner.explain.comparison import compared
 from planner.explain.plan import Explained, explain_plan, one_change
+from planner.fleet.document import purchase_document, refuse_purchases
 from planner.hardware.explain import hardware_explained
 from planner.runs.kinds import prepare
 from planner.space.plan_keys import plan_key
@@ -36,6 +37,8 @@ def stored_plan(
     UnknownName : no such run, plan, site or scenario
     """
     record, study, wanted = plan_asked(archive, name, plan, site, scenario)
+    if record.start.kind == "fleet":
+        return _purchase(archive, record, wanted)
     here = study_at(study, wanted.site, wanted.scenario)
     found = plan_figures(record, here, wanted, with_changes=True)
     place = where(found, here, wanted)
@@ -48,6 +51,19 @@ def stored_plan(
         "limits": dict(here.limits),
         **found,
         "notes": {**found.get("notes", {}), **_stale(archive, record, {**found, **place})},
+    }
+
+
+def _purchase(archive: Archive, record: RunRecord, wanted: Asked) -> dict[str, Any]:
+    """A purchase plan, as its run stored it."""
+    if not wanted.on_front:
+        raise UnknownName(f"plan {wanted.plan} is not of run {record.run}; see planner show")
+    with archive.reading() as held:
+        front = held.front(record.run)
+    return {
+        "run": record.run,
+        **purchase_document(front, wanted.on_front[0]["place"] - 1),
+        "notes": dict(record.summary.notes) if record.summary else {},
     }
 
 
@@ -68,6 +84,7 @@ def plan_against(
     MissingFact : one of them has no price
     """
     record, study, first = plan_asked(archive, name, plan, site, scenario)
+    refuse_purchases(record.start.kind, "a comparison")
     documents = [_at_its_place(record, study, first)]
     if not against.isdigit():
         site, scenario = (documents[0][key] or "" for key in ("site", "scenario"))

@@ -135,7 +135,7 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
     plan_rows = bought.plans[rows]
     costs = plan_costs(
         bought.bill.take(rows),
-        _run(desk.study, plans, plan_rows, bought.it_idle_w[rows]),
+        run_of(desk.study, plans, plan_rows, bought.it_idle_w[rows]),
         bought.quoted.take(rows),
         bought.made.take(rows),
         desk.terms.take(site_rows),
@@ -156,7 +156,7 @@ def price_at_site(
     one = np.array([site])
     costs = plan_costs(
         bought.bill,
-        _run(desk.study, plans, bought.plans, bought.it_idle_w),
+        run_of(desk.study, plans, bought.plans, bought.it_idle_w),
         bought.quoted,
         bought.made,
         desk.terms.take(one),
@@ -189,7 +189,7 @@ def unverified(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> Fl
     return found
 
 
-def _run(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Floats) -> PlanRun:
+def run_of(study: Study, plans: Mapping[str, Any], rows: Codes, it_idle_w: Floats) -> PlanRun:
     """Runs of some plans; at rest none draws more than at work, whatever watts a study pins."""
     it_mean_w = np.asarray(plans["it_mean_w"])[rows]
     return PlanRun(

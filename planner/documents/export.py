@@ -16,6 +16,7 @@ from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_asked, stored_plan
 from planner.costing.terms import terms_of
 from planner.exports import bill_of_materials, focus, launch
+from planner.fleet.document import refuse_purchases
 from planner.study.read import Study
 from simkernel.errors import BadStudy
 
@@ -55,6 +56,7 @@ def export(
     archive = Archive(db)
     found = stored_plan(archive, name, plan, site, scenario)
     record, study, _ = plan_asked(archive, name, plan, site, scenario)
+    refuse_purchases(record.start.kind, f"--to {to}")
     catalog = catalogue.load(Path(study.tables) if study.tables else None)
     when = record.started.replace(hour=0, minute=0, second=0, microsecond=0)
     asked = Asked(found, study, catalog, _day(start) if start else when)

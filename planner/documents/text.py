@@ -12,6 +12,7 @@ from rich.text import Text
 
 from planner.axes import AXES, COUNTS
 from planner.documents.replay_text import replayed_text, replays_lines
+from planner.fleet.document import HEADS, calendar_rows, purchase_lines
 
 WIDTH = 110
 FIRST_DECISIONS = (
@@ -102,7 +103,7 @@ def runs_text(document: Mapping[str, Any]) -> str:
     rows = document["runs"]
     if not rows:
         return "no runs yet; planner run STUDY makes one"
-    return _table("runs", list(rows[0]), ([_figure(v) for v in row.values()] for row in rows))
+    return table_text("runs", list(rows[0]), ([_figure(v) for v in row.values()] for row in rows))
 
 
 def study_text(document: Mapping[str, Any]) -> str:
@@ -130,6 +131,9 @@ def evaluate_text(document: Mapping[str, Any]) -> str:
 
 def explain_text(document: Mapping[str, Any]) -> str:
     """A stored plan: parts, what binds, and the table of single changes."""
+    if "calendar" in document:
+        calendar = table_text("calendar", HEADS, calendar_rows(document))
+        return "\n".join([*purchase_lines(document), calendar]) + "\n"
     lines = [_plan_head(document), *_stale_lines(document), *_other_places(document)]
     lines += [_feasible_line({**document, "feasible": False})] if document["violations"] else []
     lines += _plan_parts(document)
@@ -150,7 +154,7 @@ def compare_text(document: Mapping[str, Any]) -> str:
     differing = (
         [n, *(_figure(pair[s]) for s in sides)] for n, pair in document["differs"].items()
     )
-    lines.append(_table("what differs", ["choice", "against", "plan"], differing))
+    lines.append(table_text("what differs", ["choice", "against", "plan"], differing))
     figures = {
         name: line
         for name, line in document["metrics"].items()
@@ -173,7 +177,7 @@ def _change_table(title: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
         if line["change"] != 0 and (line["against"], line["plan"]) != (None, None)
     )
     heads = ["", "against", "plan", "change", "%", "how"]
-    return _table(title, heads, rows)
+    return table_text(title, heads, rows)
 
 
 def diff_text(document: Mapping[str, Any]) -> str:
@@ -250,7 +254,7 @@ def _front_table(front: Sequence[Mapping[str, Any]], objectives: Sequence[str]) 
     varied = [n for n in known if n in ALWAYS or _is_chosen(n, front)]
     names = ["plan", *objectives, "site", *[n for n in varied if n not in objectives]]
     rows = ([_figure(row.get(name)) for name in names] for row in front[:MOST_ROWS])
-    text = _table("front", [SHORT.get(name, name) for name in names], rows)
+    text = table_text("front", [SHORT.get(name, name) for name in names], rows)
     more = len(front) - MOST_ROWS
     return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
 
@@ -277,7 +281,7 @@ def _options_table(options: Sequence[Mapping[str, Any]]) -> str:
         for row in options[:MOST_ROWS]
     )
     heads = ["", *(SHORT.get(name, name) for name in names)]
-    text = _table("options, * on the front of their scenario", heads, rows)
+    text = table_text("options, * on the front of their scenario", heads, rows)
     more = len(options) - MOST_ROWS
     return text + (f"\n… and {more} more; --json prints all" if more > 0 else "")
 
@@ -316,7 +320,7 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
         f"{SHORT.get(k, k)}={v}" for k, v in document["axes"].items() if v is not None
     )
     why = document["null_reasons"]
-    metrics = _table(
+    metrics = table_text(
         "metrics",
         ["metric", "value"],
         ([k, _figure_or(v, why.get(k))] for k, v in document["metrics"].items()),
@@ -330,7 +334,7 @@ def _plan_parts(document: Mapping[str, Any]) -> list[str]:
     )
     traffic = [f"bytes per device and step: {bytes_moved}"] if bytes_moved else []
     notes = [f"{k}: {v}" for k, v in document.get("notes", {}).items() if k not in STALE]
-    napkin = _table(
+    napkin = table_text(
         "napkin check",
         ["figure", "napkin", "plan", "how"],
         (
@@ -352,7 +356,9 @@ def _ledger_table(name: str, ledger: Mapping[str, Any], binds: str) -> str:
         if value
     ]
     rows.append(["total", _figure(ledger["total"]), ""])
-    return _table(f"{name} [{ledger['unit']}]: most is {binds}", ["term", "value", "share"], rows)
+    return table_text(
+        f"{name} [{ledger['unit']}]: most is {binds}", ["term", "value", "share"], rows
+    )
 
 
 def _changes_table(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -361,12 +367,12 @@ def _changes_table(lines: Sequence[Mapping[str, Any]]) -> str:
     for line in lines:
         changes = [_percent(line["objectives"].get(name, {}).get("change_frac")) for name in names]
         rows.append([line["axis"], f"{line['from']} -> {line['to']}", *changes, line["why_not"]])
-    return _table("one change on each axis", ["axis", "change", *names, "why not"], rows)
+    return table_text("one change on each axis", ["axis", "change", *names, "why not"], rows)
 
 
 def _counts_table(title: str, counts: Mapping[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda item: -item[1])
-    return _table(title, ["reason", "candidates"], ([k, f"{v:,}"] for k, v in ordered))
+    return table_text(title, ["reason", "candidates"], ([k, f"{v:,}"] for k, v in ordered))
 
 
 def _percent(change: float | None) -> str:
@@ -386,7 +392,8 @@ def _figure_or(value: Any, why: str | None) -> str:
     return f"NULL: {why}" if value is None and why else _figure(value)
 
 
-def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table_text(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows under headings, ruled."""
     table = Table(title=Text(title), title_justify="left", show_edge=False, pad_edge=False)
     for head in heads:
         table.add_column(Text(head), overflow="fold")

@@ -21,7 +21,7 @@ from costdata.terms import CostingTerms
 from planner.bands import bands as factors_of
 from planner.costing.second_pass import limits_on
 from planner.costing.terms import supply_given, terms_of
-from planner.hardware.bands import Inputs, bands
+from planner.hardware.bands import bands
 from planner.hardware.figures import (
     FLOP_PER_S_PER_PFLOP_PER_S,
     Figures,
@@ -31,9 +31,9 @@ from planner.hardware.figures import (
     quoted_at,
 )
 from planner.hardware.worth import worth
-from planner.study.parts import Costing
 from planner.study.read import Study
 from planner.training.evaluate import Limit
+from planner.uncertainty.inputs import Ends, Inputs, terms_at_end
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.ledger import Ledger
 
@@ -134,7 +134,7 @@ def priced(case: Case, devices: Floats, *, with_bands: bool = False) -> Priced:
     columns |= _leftovers(study, columns, terms.pue)
     if with_bands or any(name.endswith(("_low", "_high")) for name in study.limits):
         columns |= _device_bands(study, metrics)
-        columns |= bands(inputs, *_ends(case, devices, found, inputs))
+        columns |= bands(_ends(case, devices, found, inputs))
     for name in ("tokens", "usd_per_mtoken", "kgco2e_per_mtoken", "rent_usd"):
         columns.pop(name, None)
     ledgers = {ledger.name: ledger for ledger in (found.it_peak, *costs.ledgers())}
@@ -159,7 +159,13 @@ def _inputs(case: Case, found: Figures) -> Inputs:
     return Inputs(found.bill, run, found.prices, found.made, case.terms, costing.carbon, supply)
 
 
-def _ends(case: Case, devices: Floats, found: Figures, inputs: Inputs) -> tuple[Inputs, Inputs]:
+def ends_of(case: Case, devices: Floats) -> Ends:
+    """What the rows of a case with some devices each (m,) are costed from, and its ends."""
+    found = figures(case.stock, case.rows, devices)
+    return _ends(case, devices, found, _inputs(case, found))
+
+
+def _ends(case: Case, devices: Floats, found: Figures, inputs: Inputs) -> Ends:
     """The rows with every input at its low, and at its high end."""
     stock, is_given = case.stock, is_given_w(case.stock, case.rows, found.bill)
     ends = []
@@ -173,36 +179,14 @@ def _ends(case: Case, devices: Floats, found: Figures, inputs: Inputs) -> tuple[
             it_peak_w=it_peak_w,
             it_idle_w=_moved(inputs.run.it_idle_w, "it_idle_w", place, False),
         )
-        terms = _terms_at(case.study.costing, terms, place)
+        terms = terms_at_end(case.study.costing, terms, place)
         ends.append(replace(inputs, run=run, prices=prices, made=made, terms=terms))
-    return ends[0], ends[1]
+    return Ends(ends[0], inputs, ends[1])
 
 
 def _moved(value: Floats, quantity: str, place: int, is_given: Masks | bool) -> Floats:
     """A figure at the end of the band of a quantity; itself where it is given."""
     return np.asarray(value * np.where(is_given, 1.0, factors_of()[quantity][place]))
-
-
-def _terms_at(costing: Costing, terms: CostingTerms, place: int) -> CostingTerms:
-    """Terms with grid and water, which have no bands of their own, at an end of their table's."""
-    own = {
-        "grid_average_kgco2e_per_kwh": costing.carbon != "location_marginal",
-        "grid_marginal_kgco2e_per_kwh": costing.carbon == "location_marginal",
-    }
-    factors = {
-        name: _moved(
-            getattr(terms, name),
-            "grid_kgco2e_per_kwh",
-            place,
-            is_own and costing.grid_kgco2e_per_kwh is not None,
-        )
-        for name, is_own in own.items()
-    }
-    water = {
-        name: _moved(getattr(terms, name), "wue_l_per_kwh", place, False)
-        for name in ("wue_onsite_l_per_kwh", "wue_offsite_l_per_kwh")
-    }
-    return replace(terms, **factors, **water)
 
 
 def _device_bands(study: Study, metrics: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
+from planner.documents.figures import figure
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import figure
 
 # From the best to the worst.
 GRADES = ("measured", "vendor", "paper", "estimate", "guess")

@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from planner.pages.figures import figure
+from planner.documents.figures import figure
 
 OKABE_ITO = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442",
@@ -188,14 +188,15 @@ def _colour(colour: Colour) -> alt.Color:
     )
 
 
-def waterfall(terms: Mapping[str, float], unit: str) -> Chart:
+def waterfall(terms: Mapping[str, float], unit: str, total: str = "total") -> Chart:
     """The terms of a sum one after the other, and the sum, as bars that start at zero.
 
     Parameters
     ----------
     terms : name to value in `unit`, in reading order; terms of zero are left out
+    total : name of the sum
     """
-    rows = stairs(terms)
+    rows = stairs(terms, total)
     order = [row["term"] for row in rows]
     shared = _chart(rows)
     y = alt.Y("term:N", sort=order, axis=_names())
@@ -220,7 +221,7 @@ def waterfall(terms: Mapping[str, float], unit: str) -> Chart:
     return (bars + words).properties(height=BAR_PX * len(rows) + AXIS_PX)
 
 
-def stairs(terms: Mapping[str, float]) -> list[dict[str, Any]]:
+def stairs(terms: Mapping[str, float], total_name: str = "total") -> list[dict[str, Any]]:
     """Rows of a waterfall: where each term starts and ends, then the total from zero."""
     total = sum(terms.values())
     rows, at = [], 0.0
@@ -228,7 +229,7 @@ def stairs(terms: Mapping[str, float]) -> list[dict[str, Any]]:
         if value:
             rows.append(_stair(name, "term", at, at + value, total))
             at += value
-    return [*rows, _stair("total", "total", 0.0, total, total)]
+    return [*rows, _stair(total_name, "total", 0.0, total, total)]
 
 
 def _stair(name: str, kind: str, start: float, end: float, total: float) -> dict[str, Any]:

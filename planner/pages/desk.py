@@ -18,8 +18,11 @@ import streamlit as st
 
 from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
+from planner.costing.recost import stored_study
 from planner.documents import answers as commands
 from planner.pages.points import ids_of
+from planner.report.gather import Gathered, gather
+from planner.study.read import Study
 
 DATABASE = "PLANNER_DB"
 """The environment variable by which `planner app --db FILE` names the file."""
@@ -183,6 +186,21 @@ def explained_of(
     return _explained(str(db), run, plan, site, scenario, _stamp(db))
 
 
+def study_of(found: Desk) -> Study:
+    """The study of the run that is open."""
+    return stored_study(found.record)
+
+
+def gathered_of(found: Desk, plan: str = "") -> Gathered:
+    """Everything a report tells of the run that is open.
+
+    Parameters
+    ----------
+    plan : its place on the front; "" for the one that the report's rule takes
+    """
+    return _gathered(str(found.db), found.run, plan, _stamp(found.db))
+
+
 def _names(record: RunRecord) -> list[str]:
     """What stands on a front, the best first."""
     front = front_of(_db(), record.run)
@@ -243,3 +261,8 @@ def _explained(
     db: str, run: str, plan: str, site: str, scenario: str, stamp: Stamp
 ) -> dict[str, Any]:
     return commands.explain(Path(db), run, plan, site, scenario)
+
+
+@st.cache_resource(max_entries=KEPT, show_spinner="costing the front in scenarios and draws")
+def _gathered(db: str, run: str, plan: str, stamp: Stamp) -> Gathered:
+    return gather(_archive(db), run, plan)

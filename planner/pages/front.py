@@ -8,11 +8,11 @@ from typing import Any
 
 import streamlit as st
 
+from planner.documents.figures import column_of, is_metric, offered, values_of
 from planner.documents.text import DECISIONS
 from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import column_of, is_metric, offered, values_of
 from planner.pages.points import COLOURS, axes_of, colour_of, points_of, shape_of
 
 # More marks than this nobody can tell apart, and browsers get slow.

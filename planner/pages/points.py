@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from planner.documents.figures import human, scale_of, title_of, unit_of, values_of
 from planner.pages.charts import MOST_SHAPES, Axis, Colour
-from planner.pages.figures import human, scale_of, title_of, unit_of, values_of
 
 COLOURS = ("site", "accelerator", "scenario", "precision", "recompute")
 """Columns that may colour a point."""

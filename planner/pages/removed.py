@@ -8,11 +8,11 @@ from typing import Any
 import streamlit as st
 
 from planner.costing.null_objectives import UNKNOWN_OBJECTIVE
+from planner.documents.figures import human, unit_of
 from planner.documents.text import DECISIONS
 from planner.metrics import is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import human, unit_of
 from planner.runs.physics import every_rule
 
 STAGES = {"rule": "cannot exist", "limit": "over a limit"}

@@ -14,10 +14,10 @@ from planner.costing.quoted import quotes_of
 from planner.costing.recost import Repriced, repriced
 from planner.costing.second_pass import Costed
 from planner.costing.terms import terms_of
+from planner.documents.figures import figure, human, offered, scale_of, unit_of, values_of
 from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import figure, human, offered, scale_of, unit_of, values_of
 from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
 from planner.runs.kinds import kind_of
 from planner.study.parts import Costing

@@ -9,11 +9,12 @@ import streamlit as st
 
 from planner.costing.places import scenarios_of
 from planner.costing.recost import stored_study
+from planner.documents.figures import figure, human, is_metric, scale_of, unit_of
 from planner.documents.text import DECISIONS, SHORT, STALE
+from planner.fleet.document import HEADS, calendar_rows, purchase_lines
 from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.figures import figure, human, is_metric, scale_of, unit_of
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (
@@ -36,6 +37,9 @@ def draw() -> None:
     if not found.ids:
         desk.say_why_empty(found)
         return
+    if found.record.start.kind == "fleet":
+        _purchases(found)
+        return
     document = desk.explained_of(
         found.db, found.run, str(found.front["plan"][found.row]), *_place(found)
     )
@@ -48,6 +52,16 @@ def draw() -> None:
     _changes(document)
     _napkin(document)
     _unverified(document)
+
+
+def _purchases(found: Desk) -> None:
+    """A purchase plan period by period."""
+    plan = str(found.front["plan"][found.row])
+    document = desk.explained_of(found.db, found.run, plan)
+    for line in purchase_lines(document):
+        st.write(line)
+    rows = [dict(zip(HEADS, row, strict=True)) for row in calendar_rows(document)]
+    st.dataframe(rows, width="stretch", hide_index=True, key="calendar")
 
 
 def _place(found: Desk) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 from costdata.catalog import Catalog
 from planner.costing.front import cost_front
 from planner.costing.second_pass import Costed, cost_plans
+from planner.fleet import study as fleet
 from planner.hardware import study as hardware
 from planner.search import sweep as train_sweep
 from planner.search.sweep import BillResult
@@ -88,6 +89,16 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             notes=hardware.notes,
             keeps_options=True,
             is_limited=lambda study: not hardware.is_open(study),
+        ),
+        "fleet": Kind(
+            prepare=fleet.prepare,
+            sweep=fleet.sweep,
+            cost=fleet.cost,
+            price=fleet.cost,
+            refuse=fleet.refuse,
+            notes=fleet.notes,
+            keeps_options=False,
+            is_limited=lambda study: True,
         ),
     }
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from planner.axes import SHORT_NAMES
 from planner.study.lines import Path
@@ -156,3 +156,12 @@ def _line_at(message: str, lines: list[str]) -> int:
         return min(int(match.group(1)), max(len(lines), 1))
     written = [number for number, line in enumerate(lines, start=1) if line.strip()]
     return written[-1] if written else 1
+
+
+def part(shape: type[Any], table: Mapping[str, Any], path: Path, faults: Faults) -> Any:
+    """One table as its dataclass, or None with its faults noted."""
+    try:
+        return TypeAdapter(shape).validate_python(dict(table))
+    except ValidationError as error:
+        faults.take_pydantic(error, path, table, shape.__pydantic_fields__)
+        return None

@@ -22,7 +22,7 @@ PUBLISHED_BATCH_TOKENS = 15_360 * 4_096.0  # DeepSeek-V3 report, arXiv 2412.1943
 PEAK_WINDOW_S = 60.0  # our choice: bursts that last longer than a request cannot be waited out
 PEAK_UTILISATION_FRAC = 0.7  # our choice: the step from mean to worst minute of the public traces
 
-_CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
@@ -43,7 +43,7 @@ WriteOff = Literal["straight_line", "macrs_3", "macrs_5", "macrs_7", "macrs_15"]
 RentPlan = Literal["reserved", "on_demand", "spot"]
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Header:
     """The table [study]."""
 
@@ -57,7 +57,7 @@ class Header:
     ] = ""
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class PowerLaw:
     """Loads of experts that fall as a power of their rank among them."""
 
@@ -67,7 +67,7 @@ class PowerLaw:
     ]
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class TrainWorkload:
     """A model to train on some tokens.
 
@@ -99,7 +99,7 @@ class TrainWorkload:
     ] = None
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Scale:
     """How a trace is made larger: copies on top of each other, each moved in time, or faster.
 
@@ -111,7 +111,7 @@ class Scale:
     shift_s: Annotated[AtLeastZero | None, Field(description="seconds, e.g. shift_s = 60")] = None
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class ServeWorkload:
     """A stream of requests to answer within latencies.
 
@@ -156,7 +156,7 @@ class ServeWorkload:
 Workload = TrainWorkload | ServeWorkload
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Costing:
     """The table [costing]; None stands for the catalogue's figure of the site or the part.
 
@@ -304,7 +304,7 @@ class Costing:
     ] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Objectives:
     """The table [objectives]: metrics, less is better or more is better."""
 
@@ -316,7 +316,7 @@ class Objectives:
     ] = ()
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Search:
     """The table [search]: how candidates are found; a study need not say.
 

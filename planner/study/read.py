@@ -14,11 +14,10 @@ from pathlib import Path as File
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
 from planner.metrics import metric_names
-from planner.study.faults import Faults, Place, nearest, parse_toml
+from planner.study.faults import Faults, Place, nearest, parse_toml, part
+from planner.study.fleet import Fleet, read_fleet
 from planner.study.levels import BadLevel, levels_of, what_to_do
 from planner.study.lines import Path, line_of, lines_of
 from planner.study.numbers import numbers, pins, scenarios
@@ -46,6 +45,7 @@ SECTIONS = (
         "pin",
         "scenarios",
         "search",
+        "fleet",
     ),
 )
 
@@ -89,6 +89,7 @@ class Study:
     scenarios : "costing.KEY" or "limits.METRIC" to its values: what is not for the buyer to
         choose; every combination is costed apart and has a front of its own
     search : how candidates are found
+    fleet : the calendar of a purchase plan, the default one for other kinds
     text : the study as written
     folder : where relative paths of the study start
     """
@@ -105,6 +106,7 @@ class Study:
     pin: Mapping[str, float]
     scenarios: Mapping[str, tuple[float, ...]]
     search: Search
+    fleet: Fleet
     text: str
     folder: File
 
@@ -190,11 +192,19 @@ def study_document(study: Study) -> dict[str, Any]:
         "pin": dict(study.pin),
         **_scenarios_document(study),
         **({} if study.search == Search() else {"search": _given(asdict(study.search))}),
+        **({} if study.fleet == Fleet() else {"fleet": _plain(asdict(study.fleet))}),
     }
 
 
 def _given(table: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in table.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Nested tables without keys that are None, tuples as lists."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items() if item is not None}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _scenarios_document(study: Study) -> dict[str, Any]:
@@ -253,7 +263,7 @@ def _checked(
         if key not in SECTIONS:
             faults.unknown_key((key,), SECTIONS, "table")
     tables = {key: _table(document, key, faults) for key in SECTIONS}
-    header = _part(Header, tables["study"], ("study",), faults)
+    header = part(Header, tables["study"], ("study",), faults)
     kind = header.kind if header else _kind_or_train(tables["study"])
     study = Study(
         name=header.name if header else "",
@@ -268,6 +278,7 @@ def _checked(
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
+        fleet=read_fleet(tables, kind, faults, names.accelerator, names.site),
         text=text,
         folder=folder,
     )
@@ -289,15 +300,6 @@ def _kind_or_train(table: Mapping[str, Any]) -> str:
     return str(kind) if kind in DEFAULT_OBJECTIVES else "train"
 
 
-def _part(shape: type[Any], table: Mapping[str, Any], path: Path, faults: Faults) -> Any:
-    """One table as its dataclass, or None with its faults noted."""
-    try:
-        return TypeAdapter(shape).validate_python(dict(table))
-    except ValidationError as error:
-        faults.take_pydantic(error, path, table, shape.__pydantic_fields__)
-        return None
-
-
 def _workloads(
     tables: Mapping[str, Any], kind: str, faults: Faults, folder: File, names: Names
 ) -> Mapping[str, Workload]:
@@ -311,7 +313,7 @@ def _workloads(
         shape = _workload_shape(table, kind, path, faults)
         if shape is ServeWorkload:
             table = _with_traces(table, path, faults, folder, names)
-        work = _part(shape, _with_model(table, path, faults, folder, names), path, faults)
+        work = part(shape, _with_model(table, path, faults, folder, names), path, faults)
         if work is not None:
             found[name] = work
     return MappingProxyType(found)
@@ -369,7 +371,7 @@ def _axes(
     for name in given:
         if name.rpartition(".")[2] not in known:
             faults.unknown_key(("axes", *name.split(".")), known, f"axis of a {kind} study")
-    if kind == "serve" and not any(name in given for name in COUNTS):
+    if kind in ("serve", "fleet") and not any(name in given for name in COUNTS):
         given["devices"] = DERIVED
     count = _count_axis(given, faults)
     chosen: dict[str, tuple[Level, ...]] = {}
@@ -433,7 +435,7 @@ def _levels(
 
 
 def _search(table: Mapping[str, Any], faults: Faults) -> Search:
-    found: Search = _part(Search, table, ("search",), faults) or Search()
+    found: Search = part(Search, table, ("search",), faults) or Search()
     wanted = ALGORITHMS_OF.get(found.driver)
     if found.algorithm and wanted is not None and found.algorithm not in wanted:
         path: Path = ("search", "algorithm")
@@ -460,13 +462,13 @@ def _costing(table: Mapping[str, Any], faults: Faults, names: Names) -> Costing:
                 faults.looked_up(names.accelerator, chip, ("costing", key, chip)): price
                 for chip, price in prices.items()
             }
-    return _part(Costing, listed, ("costing",), faults) or Costing()
+    return part(Costing, listed, ("costing",), faults) or Costing()
 
 
 def _objectives(table: Mapping[str, Any], kind: str, faults: Faults) -> Objectives:
     if not table:
         return DEFAULT_OBJECTIVES[kind]
-    found: Objectives | None = _part(Objectives, table, ("objectives",), faults)
+    found: Objectives | None = part(Objectives, table, ("objectives",), faults)
     if found is None:
         return DEFAULT_OBJECTIVES[kind]
     wanted = (*found.minimise, *found.maximise)

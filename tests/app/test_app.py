@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from planner.archive.store import Archive
 from planner.costing.recost import recost
 from planner.documents import answers as commands
+from planner.documents.figures import column_of, human, scale_of
 from planner.pages.charts import stairs
-from planner.pages.figures import column_of, human, scale_of
 from planner.pages.points import ids_of
 from planner.pages.what_if import difference
 from planner.pages.why import carbon_ledger
@@ -242,3 +242,40 @@ def test_fronts_are_told_apart_in_words():
     """The sentence below the chart would count plans twice."""
     words = difference(["a", "b"], ["b", "c", "d"])
     assert words == "3 plans at sites on the front: 1 stayed, 2 came, 1 left."
+
+
+def test_every_rule_takes_a_plan_of_the_front_by_the_formula_it_shows(app, stored):
+    """A page of decisions would name a plan that its own formula does not take."""
+    page = turned(app, "decide")
+    picks = table(page, "formula")
+    front = {n: np.asarray(stored.front[n], float) for n in ("devices", "days", "usd", "kgco2e")}
+    unit = np.stack([(v - v.min()) / (np.ptp(v) or 1) for v in front.values()], axis=1)
+    names = [f"{p} @ {s}" for p, s in zip(stored.front["plan"], stored.front["site"], strict=True)]
+    by_rule = dict(zip(picks["rule"], picks["plan"], strict=True))
+    assert by_rule["knee"] == names[int(unit.sum(axis=1).argmin())]
+    assert by_rule["weighted sum"] == by_rule["knee"]
+    for name in ("devices", "usd", "kgco2e"):
+        slide(page, name, 0)
+    after = dict(zip(*(table(page, "formula")[n] for n in ("rule", "plan")), strict=True))
+    assert front["days"][names.index(after["weighted sum"])] == front["days"].min()
+
+
+def test_regret_and_odds_are_worked_out_when_asked_for(app, stored):
+    """The page would be slow for everyone, or the table never come."""
+    page = turned(app, "decide")
+    (toggle,) = (t for t in page.toggle if "regret" in t.label)
+    toggle.set_value(True).run()
+    assert not page.exception
+    rows = table(page, "worst regret")
+    assert len(rows) == len(stored.front["plan"])
+
+
+def test_the_report_page_makes_the_file_of_the_command(app):
+    """A person would take away another report than the command writes."""
+    page = turned(app, "report")
+    assert page.info[0].value.startswith("Buy ")
+    (form,) = (box for box in page.selectbox if box.label == "Form")
+    form.set_value("xlsx").run()
+    page.button(key="make_report").click().run()
+    assert not page.exception
+    assert any("bytes; the same as `planner report" in caption.value for caption in page.caption)

@@ -136,8 +136,16 @@ def test_a_walk_through_every_page(browser, address, stored, tmp_path):
     main = '[data-testid="stMain"]'
     until(lambda: "costing.carbon_usd_per_t=100" in found(browser, main)[0].text)
     settled(browser)
+    turn(browser, "decide", "Which plan to take?")
+    until(lambda: "TOPSIS" in found(browser, main)[0].text or found(browser, "canvas"))
+    browser.save_screenshot(str(tmp_path / "decide.png"))
     turn(browser, "removed", "What did the limits remove?")
     turn(browser, "assumptions", "What do the figures rest on?")
     browser.save_screenshot(str(tmp_path / "assumptions.png"))
+    turn(browser, "report", "What do I show those who decide?")
+    next(b for b in found(browser, "button") if b.text == "Make the report").click()
+    until(lambda: any("Download" in b.text for b in found(browser, "button")), redrawn())
+    settled(browser)
+    browser.save_screenshot(str(tmp_path / "report.png"))
     severe = [line["message"] for line in browser.get_log("browser") if line["level"] == "SEVERE"]
     assert not severe

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from planner.archive.store import Archive
 from planner.documents import answers as commands
-from planner.pages.figures import human
+from planner.documents.figures import human
 from planner.pages.points import ids_of
 from planner.runs.kinds import prepare
 from planner.runs.run import run_study

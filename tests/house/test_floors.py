@@ -14,6 +14,7 @@ ROOMS_OF = {
     "numpy": ("simkernel/*", "costdata/*", "planner/*", "app.py"),
     "numba": ("simkernel/replay/*",),
     "moocore": ("planner/pareto.py",),
+    "highspy": ("planner/fleet/program.py",),
     "duckdb": ("planner/archive/*", "planner/calibration/engine_timings.py"),
     "pyarrow": ("planner/archive/*",),
     "pydantic": ("planner/study/*",),
@@ -30,6 +31,7 @@ ROOMS_OF = {
     "vl_convert": ("planner/report/*",),
     "xlsxwriter": ("planner/report/*",),
     "pylopdf_fonts_zh_cn": ("planner/report/*",),
+    "SALib": ("planner/uncertainty/*",),
 }
 """Which rooms may import which library; a library that is not here has no room yet."""
 

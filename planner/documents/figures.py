@@ -1,6 +1,7 @@
-"""Figures as a screen shows them: units a person reads, names in words, NULL as nothing.
+"""Figures as a person reads them: units in multiples, names in words, NULL as nothing.
 
-Metrics keep their names and their units of the contract in tables; charts scale them.
+Used by app and report alike, so that a number is rounded the same way in both. Metrics keep their
+names and units of the contract in tables; charts scale them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What to buy, when and where, over years: a purchase plan solved exactly, with its gap."""

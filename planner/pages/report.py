@@ -1,0 +1,56 @@
+"""What do I show those who decide? The report of a plan, to read here or to take away."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from planner.pages import desk
+from planner.pages.desk import Desk
+from planner.report.decision import sentence
+from planner.report.write import FORMS, refuse_without_libraries, report_bytes
+
+LANGUAGES = {"English": "en", "中文": "zh"}
+MIME = {
+    "pdf": "application/pdf",
+    "html": "text/html",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+BY_RULE, CHOSEN = "the plan that the report's rule takes", "the plan of the side bar"
+
+
+def draw() -> None:
+    """The page."""
+    st.title("What do I show those who decide?")
+    found = desk.opened()
+    if found is None:
+        return
+    if not found.ids or found.record.summary is None:
+        desk.say_why_empty(found)
+        return
+    refuse_without_libraries()
+    left, middle, right = st.columns(3)
+    of = left.selectbox("Of", (BY_RULE, CHOSEN), key=desk.kept("report_of", BY_RULE))
+    language = middle.selectbox("Language", LANGUAGES, key=desk.kept("report_lang", "English"))
+    form = right.selectbox("Form", FORMS, key=desk.kept("report_form", "pdf"))
+    plan = str(found.row + 1) if of == CHOSEN else ""
+    got = desk.gathered_of(found, plan)
+    st.info(sentence(got, LANGUAGES[language]))
+    _download(found, plan, LANGUAGES[language], form)
+
+
+def _download(found: Desk, plan: str, language: str, form: str) -> None:
+    """The file, made when it is asked for."""
+    mark = (found.run, plan, language, form)
+    if st.button("Make the report", key="make_report"):
+        with st.spinner("setting the report"):
+            got = desk.gathered_of(found, plan)
+            st.session_state["report"] = mark, report_bytes(got, form, language)
+    made = st.session_state.get("report")
+    if made and made[0] == mark:
+        name = f"{found.run}.{form}"
+        st.download_button(f"Download {name}", made[1], name, MIME[form], key="take_report")
+        st.caption(f"{len(made[1]):,} bytes; the same as `planner report {found.run}` writes.")
+
+
+if __name__ == "__main__":
+    draw()

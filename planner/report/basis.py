@@ -1,0 +1,159 @@
+"""The last pages: power, carbon, how far figures may be off, assumptions, what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from planner.documents.figures import figure, human, unit_of
+from planner.report.blocks import Block, Heading, Points, Table, Words
+from planner.report.decision import banded, plan_name
+from planner.report.gather import MONEY, Gathered
+from planner.report.words import Say
+
+MOST_FACTS = 28
+OF_CURVES = (".efficiency_", ".links.", ".power_curves.", ".engine_curves.", ".engines.")
+"""Parts of the names of facts that only an expert can judge."""
+
+GRADES = ("guess", "estimate", "paper", "vendor", "measured")
+LONGEST_SOURCE = 90
+MOST_NOTE = 400
+
+POWERS = (
+    ("provisioned", "provisioned_w"),
+    ("peak", "facility_peak_w"),
+    ("average", "facility_mean_w"),
+    ("energy", "facility_mwh"),
+    ("water", "water_l"),
+)
+CARBONS = (
+    ("location", "location_average_kgco2e"),
+    ("market", "market_kgco2e"),
+    ("embodied", "embodied_kgco2e"),
+    ("total", "kgco2e"),
+)
+TIMES = (
+    "days", "step_s", "ttft_s_p95", "tpot_s_p95", "usd", "capex_usd", "usd_per_mtoken", "kgco2e",
+    "facility_mwh", "resident_bytes", "npv_usd",
+)  # fmt: skip
+
+
+def power(got: Gathered, say: Say) -> Iterator[Block]:
+    """Three powers kept apart, energy and water."""
+    yield Heading(say("power"))
+    yield _figures(got, say, "power_table", POWERS)
+
+
+def carbon(got: Gathered, say: Say) -> Iterator[Block]:
+    """Location- and market-based, and making."""
+    yield Heading(say("carbon"))
+    yield _figures(got, say, "carbon_table", CARBONS)
+
+
+def _figures(got: Gathered, say: Say, title: str, names: tuple[tuple[str, str], ...]) -> Table:
+    """Figures with their bands; one that is not known with why."""
+    rows = []
+    for key, name in names:
+        value, has_band = got.value(name), np.isfinite(got.value(f"{name}_low"))
+        unit = "kgCO2e" if name.endswith("_kgco2e") else unit_of(name)
+        band = " – ".join(banded(got, name)) if has_band else ""
+        why = got.plan["null_reasons"].get(name, "")
+        lacking = say("not_known", why=why) if why else "–"
+        rows.append([say(key), lacking if np.isnan(value) else human(value, unit), band])
+    heads = [say(f"col_{name}") for name in ("figure", "value", "band")]
+    return Table(say(title), heads, rows, (3, 2, 2))
+
+
+def accuracy(got: Gathered, say: Say) -> Iterator[Block]:
+    """Bands of the plan's figures, and what they rest on."""
+    yield Heading(say("accuracy"))
+    is_measured = got.value("validated") != 0
+    yield Words(say("accuracy_validated" if is_measured else "accuracy_transferred"))
+    heads = [say("col_figure"), say("col_value"), say("col_band"), "P10", "P50", "P90"]
+    at = got.drawn_at(got.choice.row)
+    rows = []
+    for name in TIMES:
+        value = got.value(name)
+        if np.isnan(value) or np.isnan(got.value(f"{name}_low")):
+            continue
+        cells = [say.metric(name), human(value, unit_of(name)), " – ".join(banded(got, name))]
+        if name in got.odds.values:
+            drawn = got.odds.quantiles(name)[:, at]
+            cells += [human(float(x), unit_of(name)) for x in drawn]
+        rows.append(cells + [""] * (len(heads) - len(cells)))
+    yield Table(say("accuracy_table"), heads, rows, (2, 1.5, 2.4, 1.3, 1.3, 1.3))
+
+
+def register(got: Gathered, say: Say) -> Iterator[Block]:
+    """The facts of the run, the weakest first."""
+    yield Heading(say("register"))
+    facts = weakest_first(got.facts)
+    unverified = sum(not fact["verified"] for fact in facts)
+    heads = [say(f"col_{n}") for n in ("fact", "value", "band", "grade", "as_of", "source")]
+    rows = [fact_row(fact) for fact in facts[:MOST_FACTS]]
+    title = say("register_table", count=figure(len(facts)), unverified=figure(unverified))
+    yield Table(title, heads, rows, (3, 1.3, 1.6, 1.1, 1, 3.4))
+    if len(facts) > MOST_FACTS:
+        yield Words(say("register_rest", count=figure(len(facts) - MOST_FACTS)))
+    terms = got.ends.middle.terms
+    decided = [
+        say("life", years=figure(float(terms.it_life_years[0]))),
+        say("interest", wacc=f"{float(terms.wacc_frac[0]):.2%}"),
+        say("use", used=f"{float(terms.utilisation_frac[0]):.0%}"),
+    ]
+    yield Words(say("decided", terms=say.listed(decided)))
+
+
+def weakest_first(facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Guesses before what was measured, unchecked before checked, curves of kernels last."""
+
+    def rank(fact: Mapping[str, Any]) -> tuple[bool, int, bool, str]:
+        grade = fact["grade"]
+        place = GRADES.index(grade) if grade in GRADES else len(GRADES)
+        name = str(fact["name"])
+        is_curve = any(part in name for part in OF_CURVES)
+        return is_curve, place, bool(fact["verified"]), name
+
+    return sorted(facts, key=rank)
+
+
+def fact_row(fact: Mapping[str, Any]) -> list[str]:
+    """A fact as a line: name, value, band, grade, date, source."""
+    unit = str(fact["unit"] or "")
+    value = fact["words"] or f"{figure(fact['value'])} {unit}".strip()
+    ends = [fact[end] for end in ("low", "high") if fact[end] is not None]
+    source = str(fact["source"])
+    short = source if len(source) <= LONGEST_SOURCE else source[: LONGEST_SOURCE - 1] + "…"
+    band = " – ".join(figure(end) for end in ends)
+    return [str(fact["name"]), str(value), band, str(fact["grade"]), str(fact["as_of"]), short]
+
+
+def left_out(got: Gathered, say: Say) -> Iterator[Block]:
+    """What no figure holds, and what a reader has to know of those there are."""
+    yield Heading(say("left_out"))
+    notes = got.record.summary.notes if got.record.summary else {}
+    told = ("search", "sweep_s", "priced", "resumed")
+    lines = [f"{name}: {text}" for name, text in notes.items() if name not in told]
+    always = [say("left_out_always"), say("left_out_use")]
+    yield Points([*always, *(line[:MOST_NOTE] for line in lines)])
+
+
+def reproduce(got: Gathered, say: Say) -> Iterator[Block]:
+    """How the same figures come out again."""
+    yield Heading(say("reproduce"))
+    start, summary = got.record.start, got.record.summary
+    versions = start.versions.get("planner", "")
+    yield Points(
+        [
+            say("reproduce_run", seed=start.seed, facts=start.facts_hash[:12], version=versions),
+            say(
+                "reproduce_hash",
+                hash=summary.front_hash if summary else "",
+                run=got.record.run,
+                plan=plan_name(got, got.choice.row),
+            ),
+            say("money_basis", metric=MONEY),
+        ]
+    )

@@ -1,0 +1,130 @@
+"""Which plan a report is about, by which rule, and the few plans it has to be held against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planner.decide.methods import knee, pseudo_weights, topsis
+from planner.decide.scaled import scaled
+from planner.study.read import Study
+from simkernel.columns import Codes, Floats
+
+MOST_CANDIDATES = 5
+
+ASKED, CHEAPEST, KNEE, ONLY = "asked", "cheapest", "knee", "only"
+"""Why a plan was chosen: a person named it; it costs least of all that keep the limits, where
+money is an objective; it is the knee; there is one objective or plan."""
+
+MONEY = (
+    "usd",
+    "own_npv_usd",
+    "usd_per_mtoken",
+    "usd_per_mtoken_total",
+    "usd_per_year",
+    "capex_usd",
+)
+"""Objectives by which the cheapest plan is found, the first that a study has."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Plans of a front that a report shows.
+
+    Parameters
+    ----------
+    row : the chosen one's place on the front
+    rule : ASKED, CHEAPEST, KNEE or ONLY
+    rows : places of the candidates, the chosen one first
+    best_in : place to the objectives in which that row is the best
+    leans : (n, k) what each row of the front is good at, shares that add up to 1
+    picks : rule ("knee", "topsis") to the place that it picks
+    """
+
+    row: int
+    rule: str
+    rows: tuple[int, ...]
+    best_in: Mapping[int, tuple[str, ...]]
+    leans: Floats
+    picks: Mapping[str, int]
+
+
+def objectives(study: Study) -> dict[str, float]:
+    """Objectives of a study to +1 where less is better, -1 where more is."""
+    return {
+        **{name: 1.0 for name in study.objectives.minimise},
+        **{name: -1.0 for name in study.objectives.maximise},
+    }
+
+
+def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | None) -> Choice:
+    """The plan that a report is about.
+
+    Parameters
+    ----------
+    front : columns of a stored front, (n,)
+    rows : places that compete: those of one scenario, (m,)
+    asked : the place that a person named; None for the rule
+
+    Notes
+    -----
+    Cheapest where money is an objective: every plan of a front keeps the limits, and what more
+    money buys in the other objectives is told beside it. Else the knee: the plan with the least
+    sum of objectives, each scaled from 0 at its best to 1 at its worst on the front, so that none
+    weighs more than another.
+    """
+    signs = objectives(study)
+    points = np.stack([s * np.asarray(front[n], float)[rows] for n, s in signs.items()], axis=1)
+    table = scaled(points)
+    alike = np.ones(len(signs))
+    picks = {"knee": int(knee(table).argmax()), "topsis": int(topsis(table, alike).argmax())}
+    best = {name: int(points[:, i].argmin()) for i, name in enumerate(signs)}
+    rule, at = _by_rule(signs, best, picks["knee"], len(rows))
+    if asked is not None:
+        rule, at = ASKED, int(np.flatnonzero(rows == asked)[0])
+    order = [at, *best.values(), *picks.values(), *np.argsort(table.unit.sum(axis=1))]
+    names = _distinct(order, front, rows)
+    best_in = {
+        int(rows[place]): tuple(n for n, b in best.items() if points[place, _i(signs, n)]
+                                == points[b, _i(signs, n)])
+        for place in names
+    }  # fmt: skip
+    return Choice(
+        row=int(rows[at]),
+        rule=rule,
+        rows=tuple(int(rows[place]) for place in names),
+        best_in=best_in,
+        leans=pseudo_weights(table),
+        picks={name: int(rows[place]) for name, place in picks.items()},
+    )
+
+
+def _by_rule(
+    signs: Mapping[str, float], best: Mapping[str, int], knee_at: int, rows: int
+) -> tuple[str, int]:
+    """The rule that applies, and the place that it picks."""
+    if len(signs) == 1 or rows == 1:
+        return ONLY, best[next(iter(signs))]
+    money = next((name for name in MONEY if signs.get(name) == 1.0), "")
+    return (CHEAPEST, best[money]) if money else (KNEE, knee_at)
+
+
+def _i(signs: Mapping[str, float], name: str) -> int:
+    return list(signs).index(name)
+
+
+def _distinct(order: Sequence[int], front: Mapping[str, Any], rows: Codes) -> list[int]:
+    """The first few places that differ in hardware or site; the first is always kept."""
+    seen: set[tuple[str, ...]] = set()
+    found: list[int] = []
+    for place in order:
+        row = int(rows[place])
+        named = ("accelerator", "devices", "supernode_devices", "site")
+        mark = tuple(str(front[n][row]) for n in named if n in front)
+        if mark not in seen and len(found) < MOST_CANDIDATES:
+            seen.add(mark)
+            found.append(int(place))
+    return found

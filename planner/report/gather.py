@@ -1,0 +1,203 @@
+"""Everything a report tells of a run, looked up and computed once; no words and no file here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costdata import catalog as catalogue
+from costdata.catalog import Catalog
+from planner.archive.runs import RunRecord
+from planner.archive.store import Archive
+from planner.archive.stored_plan import plan_figures
+from planner.costing.places import Asked, study_at
+from planner.costing.recost import stored_study
+from planner.fleet.document import refuse_purchases
+from planner.report.cash import Cash, cash_of
+from planner.report.choice import Choice, chosen, objectives
+from planner.report.what_if import Outcome, cost_in, outcomes
+from planner.study.read import Study
+from planner.uncertainty.draws import Drawn, drawn
+from planner.uncertainty.inputs import Ends
+from planner.uncertainty.plans import Part, parts_of
+from planner.uncertainty.tornado import Swing, tornado
+from simkernel.columns import Codes, Floats
+from simkernel.errors import BadStudy, UnknownName
+
+DRAWS = 1000
+MOST_DRAWN = 1000
+"""Rows of a front that are drawn, the candidates among them: more would take seconds."""
+
+MONEY = "usd"
+"""The figure of the tornado and the scenarios: every kind of study has it."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A run and one of its plans.
+
+    Parameters
+    ----------
+    front : columns, NaN for NULL, (n,)
+    choice : the plan and those beside it
+    plan : its document, as `planner explain` has it, without changes
+    swings : of `MONEY`, widest first
+    odds : objectives of `drawn_rows` in every draw
+    drawn_rows : places on the front, (r,)
+    outcomes, idle : the plan in every scenario, and scenarios that change nothing
+    cash : None where nothing is bought or no rent is known
+    facts : of the run, as the archive has them
+    ends : of the chosen row
+    parts : of the rows drawn
+    """
+
+    record: RunRecord
+    study: Study
+    catalog: Catalog
+    front: Mapping[str, Any]
+    choice: Choice
+    plan: Mapping[str, Any]
+    swings: list[Swing]
+    odds: Drawn
+    drawn_rows: Codes
+    outcomes: list[Outcome]
+    idle: list[str]
+    cash: Cash | None
+    facts: list[dict[str, Any]]
+    ends: Ends
+    parts: list[Part]
+
+    @property
+    def signs(self) -> dict[str, float]:
+        """Objectives to +1 where less is better."""
+        return objectives(self.study)
+
+    def value(self, name: str, row: int | None = None) -> float:
+        """A figure of a row of the front, of the chosen one by default; NaN where NULL."""
+        at = self.choice.row if row is None else row
+        return float(self.front[name][at]) if name in self.front else float("nan")
+
+    def word(self, name: str, row: int | None = None) -> str:
+        """A word of a row."""
+        at = self.choice.row if row is None else row
+        return str(self.front[name][at]) if name in self.front else ""
+
+    def drawn_at(self, row: int) -> int:
+        """Where a row of the front stands among those drawn."""
+        return int(np.flatnonzero(self.drawn_rows == row)[0])
+
+
+def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gathered:
+    """A run and the plan that is asked for, or that the rule chooses.
+
+    Parameters
+    ----------
+    plan : its name or its place on the front; "" for the rule
+    site : where, of a named plan that is on the front at several
+
+    Raises
+    ------
+    UnknownName : no such run, or a plan that is not on its front
+    BadStudy : the run has no front
+    """
+    with archive.reading() as held:
+        record = held.run(run)
+        stored, facts = held.front(record.run), held.facts(record.run)
+    refuse_purchases(record.start.kind, "a report")
+    if not len(stored.get("plan", ())):
+        raise BadStudy(
+            f"run {record.run} has no plan on its front; see planner show {record.run} for what "
+            "is in the way"
+        )
+    study = stored_study(record)
+    catalog = catalogue.load(Path(study.tables) if study.tables else None)
+    front = {name: _filled(column) for name, column in stored.items()}
+    asked = _asked(record.run, front, plan, site)
+    rows = _same_scenario(front, asked or 0)
+    choice = chosen(study, front, rows, asked)
+    drawn_rows = _drawn_rows(rows, choice)
+    some = {name: column[drawn_rows] for name, column in front.items()}
+    parts = parts_of(study, catalog, some)
+    at = int(np.flatnonzero(drawn_rows == choice.row)[0])
+    part = next(one for one in parts if at in one.rows)
+    own = part.ends.take(np.flatnonzero(part.rows == at))
+    row = {name: column[choice.row] for name, column in front.items()}
+    found, idle = outcomes(parts, len(drawn_rows), at, MONEY)
+    return Gathered(
+        record=record,
+        study=study,
+        catalog=catalog,
+        front=front,
+        choice=choice,
+        plan=_document(record, study, row),
+        swings=tornado(own, part.study, MONEY),
+        odds=drawn(parts, some, {**objectives(study), MONEY: 1.0}, DRAWS, study.seed),
+        drawn_rows=drawn_rows,
+        outcomes=found,
+        idle=idle,
+        cash=cash_of(own.middle),
+        facts=facts,
+        ends=own,
+        parts=parts,
+    )
+
+
+def scenario_table(got: Gathered) -> tuple[list[str], Floats]:
+    """Names of the scenarios, and the cost of every row drawn in each; (r, s) [$]."""
+    names = [one.name for one in got.outcomes]
+    columns = [cost_in(got.parts, len(got.drawn_rows), name, MONEY) for name in names]
+    return names, np.stack(columns, axis=1)
+
+
+def _filled(column: Any) -> Any:
+    """NaN for NULL in numbers, words as they are."""
+    if np.ma.is_masked(column):
+        return np.ma.filled(column.astype(float), np.nan)
+    return np.ma.getdata(column)
+
+
+def _asked(run: str, front: Mapping[str, Any], plan: str, site: str) -> int | None:
+    """The place of a plan on the front; None where none is asked for."""
+    if not plan:
+        return None
+    count = len(front["plan"])
+    if plan.isdigit() and 1 <= int(plan) <= count:
+        return int(plan) - 1
+    fits = [
+        i
+        for i in range(count)
+        if str(front["plan"][i]) == plan and site in ("", str(front["site"][i]))
+    ]
+    if not fits:
+        where = f" at {site}" if site else ""
+        raise UnknownName(
+            f"plan {plan}{where} is not on the front of run {run}, which has {count} rows; "
+            f"see planner show {run}"
+        )
+    return fits[0]
+
+
+def _same_scenario(front: Mapping[str, Any], row: int) -> Codes:
+    """Rows that compete with one: all, or those of its scenario."""
+    count = len(front["plan"])
+    if "scenario" not in front:
+        return np.arange(count)
+    return np.flatnonzero(np.asarray(front["scenario"]) == front["scenario"][row])
+
+
+def _drawn_rows(rows: Codes, choice: Choice) -> Codes:
+    """The candidates, then others evenly spread over the front."""
+    spread = np.linspace(0, len(rows) - 1, min(len(rows), MOST_DRAWN)).astype(int)
+    return np.array(list(dict.fromkeys([*choice.rows, *rows[spread].tolist()])), dtype=np.int64)
+
+
+def _document(record: RunRecord, study: Study, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan as `planner explain` has it, at its own place."""
+    site, scenario = str(row["site"]), str(row.get("scenario", ""))
+    here = study_at(study, site, scenario)
+    wanted = Asked(str(row["plan"]), site, scenario, ())
+    return plan_figures(record, here, wanted, with_changes=False)

@@ -1,0 +1,64 @@
+"""What a report says, in both of its languages, from the phrases beside this file.
+
+A phrase is looked up by key and filled with figures that are text already: numbers are rounded
+where they are made, once. Names of facts, metrics and sites stay as they are.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from simkernel.errors import UnknownName, unknown
+
+LANGUAGES = ("en", "zh")
+PHRASES = Path(__file__).with_name("phrases.toml")
+
+
+class Say:
+    """Phrases in one language.
+
+    Raises
+    ------
+    UnknownName : a language that the report does not have
+    """
+
+    def __init__(self, language: str) -> None:
+        if language not in LANGUAGES:
+            raise unknown("language", language, LANGUAGES)
+        self.language = language
+
+    def __call__(self, key: str, **figures: object) -> str:
+        """A phrase with its figures.
+
+        Raises
+        ------
+        UnknownName : no such phrase
+        """
+        phrases = _phrases()["phrase"]
+        if key not in phrases:
+            raise UnknownName(f"phrase {key!r} is not one of {PHRASES.name}")
+        return str(phrases[key][self.language]).format(**figures)
+
+    def name(self, word: str) -> str:
+        """An input, a scenario or a term of cost, as its reader knows it."""
+        if self.language == "zh":
+            return str(_phrases()["zh"].get(word, word))
+        return word.replace("_", " ")
+
+    def metric(self, name: str) -> str:
+        """A metric as its reader knows it; its own name where there is no other."""
+        found = _phrases()["metric"].get(name)
+        return str(found[self.language]) if found else name
+
+    def listed(self, words: Sequence[str]) -> str:
+        """Words one after the other."""
+        return ("、" if self.language == "zh" else ", ").join(words)
+
+
+@cache
+def _phrases() -> dict[str, Any]:
+    return tomllib.loads(PHRASES.read_text(encoding="utf-8"))

@@ -1,0 +1,106 @@
+"""The pages on money: cash flow and payback, what the cost hangs on, scenarios, where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from planner.documents.figures import figure
+from planner.report import charts
+from planner.report.blocks import Block, Heading, Picture, Table, Words
+from planner.report.decision import money, plan_name
+from planner.report.gather import MONEY, Gathered
+from planner.report.words import Say
+
+
+def cash(got: Gathered, say: Say) -> Iterator[Block]:
+    """Owning against renting, year by year."""
+    yield Heading(say("cash"))
+    flow = got.cash
+    if flow is None:
+        yield Words(say("no_cash"))
+        return
+    months, total = got.value("payback_months"), float(flow.cumulative[-1])
+    is_repaid = total > 0 and np.isfinite(months)
+    key = "cash_title" if is_repaid else "cash_title_never"
+    title = say(key, months=figure(months), total=money(abs(total)))
+    yield Picture(title, say("cash_words"), charts.cash(flow, say))
+    terms = got.ends.middle.terms
+    yield Words(
+        say(
+            "cash_npv",
+            wacc=f"{flow.wacc_frac:.2%}",
+            years=figure(float(flow.years[-1])),
+            npv=money(flow.npv_usd),
+            used=f"{float(terms.utilisation_frac[0]):.0%}",
+        )
+    )
+
+
+def sensitivity(got: Gathered, say: Say) -> Iterator[Block]:
+    """Every uncertain input at both of its ends."""
+    yield Heading(say("tornado"))
+    if not got.swings:
+        yield Words(say("tornado_none"))
+        return
+    first = got.swings[0]
+    low, high = sorted((first.at_low, first.at_high))
+    title = say("tornado_title", first=say.name(first.name), low=money(low), high=money(high))
+    yield Picture(title, say("tornado_words"), charts.tornado(got.swings, got.value(MONEY), say))
+
+
+def scenarios(got: Gathered, say: Say) -> Iterator[Block]:
+    """The plan when things turn out differently, and what another would have saved."""
+    yield Heading(say("what_if"))
+    base = got.outcomes[0].value
+    heads = [say(f"col_{n}") for n in ("scenario", "cost", "change", "best", "regret")]
+    rows = [
+        [
+            say.name(one.name),
+            money(one.value),
+            f"{one.value / base - 1.0:+.0%}" if one is not got.outcomes[0] else "",
+            _where(got, one.best_row),
+            money(one.regret),
+        ]
+        for one in got.outcomes
+    ]
+    yield Table(say("what_if_table"), heads, rows, (2.4, 1.6, 1, 2.4, 1.4), marked=0)
+    worst = max(one.regret for one in got.outcomes)
+    yield Words(say("worst_regret", regret=money(worst)))
+    if got.idle:
+        names = [say.name(name) for name in got.idle]
+        yield Words(say("idle", names=say.listed(names)))
+
+
+def _where(got: Gathered, row: int) -> str:
+    """A row that was drawn, as a plan at a site."""
+    at = int(got.drawn_rows[row])
+    return f"{plan_name(got, at)} @ {got.word('site', at)}"
+
+
+def bridge(got: Gathered, say: Say) -> Iterator[Block]:
+    """What the cost consists of."""
+    yield Heading(say("bridge"))
+    ledger = got.plan["ledgers"][MONEY]
+    first, value = max(ledger["terms"].items(), key=lambda term: term[1])
+    title = say("bridge_title", first=say.name(first), share=f"{value / ledger['total']:.0%}")
+    words = say("bridge_words", unit=money(ledger["total"]))
+    yield Picture(title, words, charts.bridge(ledger["terms"], say))
+    yield Words(_unit_costs(got, say))
+
+
+def _unit_costs(got: Gathered, say: Say) -> str:
+    """The cost by the unit that a reader compares: a million tokens, a device for an hour."""
+    names = {
+        "usd_per_mtoken": "$/Mtoken",
+        "usd_per_mtoken_input": "$/Mtoken in",
+        "usd_per_mtoken_output": "$/Mtoken out",
+        "usd_per_device_hour": "$/device-hour",
+    }
+    found = [
+        f"{words} {figure(got.value(name))}"
+        for name, words in names.items()
+        if np.isfinite(got.value(name))
+    ]
+    return say("unit_costs", costs=say.listed(found))

@@ -1,0 +1,1 @@
+"""How far the figures may be off, and which input is to blame: draws, tornado, indices."""

@@ -1,0 +1,155 @@
+"""A purchase study from file to stored front: small, whole, and refused where it must be."""
+
+import json
+
+import pytest
+from small import planner
+
+from planner.archive.store import Archive
+from planner.study.read import read_study
+from planner.training.engine import catalogue_names
+from simkernel.errors import BadStudy
+
+FLEET = """
+[study]
+name = "grow"
+kind = "fleet"
+
+[workload.chat]
+kind = "serve"
+model = "meta-llama--Meta-Llama-3.1-8B"
+trace = { arrivals = { process = "poisson", requests_per_s = 40 }, prompt_tokens = 500, output_tokens = 100 }
+slo = { ttft_s_p95 = 2.0 }
+
+[workload.pretrain]
+kind = "train"
+model = "meta-llama--Meta-Llama-3.1-8B"
+tokens = 2e11
+tokens_per_sequence = 8192
+
+[axes]
+accelerator = ["H100-SXM"]
+devices = 64
+supernode_devices = 8
+tensor_parallel = [1, 2]
+micro_batch_sequences = 1
+global_batch_sequences = 512
+
+[costing]
+site = ["us-tx", "se"]
+
+[fleet]
+periods = 3
+period_years = 0.5
+lead_weeks = 20
+points = 2
+
+[fleet.demand.chat]
+growth_frac_per_year = 1.0
+
+[fleet.demand.pretrain]
+due = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """The study run once, with what the command said."""
+    folder = tmp_path_factory.mktemp("fleet")
+    study, db = folder / "grow.toml", folder / "p.duckdb"
+    study.write_text(FLEET)
+    answer = planner("run", study, "--db", db, "--json")
+    assert answer.code == 0, answer.err
+    return folder, db, answer.document
+
+
+def test_the_document_is_json_alone_and_its_plans_trade_cost_for_carbon(stored):
+    """A solver's banner would break a script, or a dearer plan emit more."""
+    _, _, document = stored
+    rows = sorted(document["front"], key=lambda row: row["own_npv_usd"])
+    assert len(rows) == 2
+    assert rows[0]["kgco2e"] > rows[1]["kgco2e"]
+    assert all(row["npv_usd"] == row["rent_npv_usd"] - row["own_npv_usd"] for row in rows)
+
+
+def test_nothing_is_bought_before_it_can_be_delivered_and_all_demand_is_served(stored):
+    """Twenty weeks of lead time are a period, so the first is bridged by rent."""
+    _, db, _ = stored
+    found = planner("explain", "1", "1", "--db", db, "--json").document
+    first, *rest = found["calendar"]
+    assert not first["buy"]
+    assert first["rent"]
+    for period in (first, *rest):
+        assert period["served"]["chat"] >= period["demand"]["chat"] * (1 - 1e-6)
+    runs = [p["period"] for p in found["calendar"] if p["runs"]]
+    assert runs
+    assert max(runs) <= 2
+    spent = sum(p["capex_usd"] for p in found["calendar"])
+    assert spent == pytest.approx(found["metrics"]["capex_usd"], rel=1e-9)
+
+
+def test_the_calendar_is_told_as_a_table(stored):
+    """A buyer at a terminal would see JSON."""
+    _, db, _ = stored
+    text = planner("explain", "1", "1", "--db", db).out
+    assert "calendar" in text
+    assert "H100-SXM @" in text
+    assert "renting everything" in text
+
+
+def test_what_a_purchase_plan_has_no_form_for_is_said(stored):
+    """A person would get an internal error for a report of a calendar."""
+    folder, db, _ = stored
+    for words in (
+        ("recost", "1"),
+        ("report", "1", "--to", folder / "a.pdf"),
+        ("export", "1", "1", "--to", "bom"),
+        ("explain", "1", "1", "--against", "2"),
+    ):
+        answer = planner(*words, "--db", db)
+        assert answer.code == 2, words
+        assert "purchase plan" in answer.err
+
+
+def test_a_limit_that_leaves_no_plan_is_named(tmp_path):
+    """A buyer would not know that the site's power is in the way."""
+    study = tmp_path / "tight.toml"
+    study.write_text(
+        FLEET.replace("points = 2", "points = 1\nmay_rent = false\nlead_weeks = 0\n"
+                      "site_mw = { us-tx = 0.01, se = 0.01 }").replace("lead_weeks = 20\n", "")
+    )  # fmt: skip
+    answer = planner("run", study, "--db", tmp_path / "p.duckdb", "--json")
+    assert answer.code == 1
+    assert set(answer.document["rejected"]) == {"power at us-tx", "power at se"}
+
+
+def test_faults_of_the_calendar_are_told_together_with_their_lines(tmp_path):
+    """A person would mend one line, and meet the next fault."""
+    study = tmp_path / "bad.toml"
+    text = FLEET.replace("due = 2", "due = 9").replace(
+        "points = 2", "budget_usd_per_period = [1e6]\nsite_mw = { us-xx = 3.0 }"
+    )
+    study.write_text(text + "\n[fleet.demand.code]\nlevel = 2.0\n")
+    with pytest.raises(BadStudy) as caught:
+        read_study(study, catalogue_names())
+    told = "\n".join(caught.value.faults)
+    for words in ("period 9 does not come", "1 budgets for 3 periods", "us-xx", "workload.code"):
+        assert words in told
+    assert all("bad.toml:" in fault for fault in caught.value.faults)
+
+
+def test_a_calendar_in_another_kind_of_study_is_refused(tmp_path):
+    """A table without effect would be taken for a plan."""
+    study = tmp_path / "train.toml"
+    study.write_text(FLEET.replace('kind = "fleet"', 'kind = "hardware"'))
+    with pytest.raises(BadStudy, match="plans no purchases"):
+        read_study(study, catalogue_names())
+
+
+def test_the_stored_calendar_is_what_the_command_showed(stored):
+    """The archive would hold another plan than was read."""
+    _, db, _ = stored
+    front = Archive(db).front("1")
+    periods = json.loads(str(front["calendar"][0]))["periods"]
+    shown = planner("explain", "1", "1", "--db", db, "--json").document["calendar"]
+    assert shown == periods

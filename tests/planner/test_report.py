@@ -1,0 +1,207 @@
+"""Reports of small runs: what they say is what the run says, whatever the file."""
+
+import zipfile
+
+import numpy as np
+import pytest
+import recalculated
+from small import DENSE, planner
+from small_hardware import OPEN
+
+from planner.archive.store import Archive
+from planner.costing.recost import repriced
+from planner.documents.figures import human
+from planner.report.gather import gather
+from planner.report.html import html
+from planner.report.paper import paper
+from planner.report.pdf import pdf
+from planner.report.sums import cost_lines
+from planner.report.words import Say, _phrases
+from planner.report.xlsx import xlsx
+from simkernel.errors import BadStudy, UnknownName
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory):
+    """A training run, and a run of hardware alone against a rent."""
+    folder = tmp_path_factory.mktemp("report")
+    texts = {
+        "small": DENSE,
+        "<b>odd & =1+1": DENSE.replace('"small"', '"<b>odd & =1+1"').replace("[1, 2]", "1"),
+        "open": OPEN + '\n[objectives]\nminimise = ["own_npv_usd"]\nmaximise = ["npv_usd"]\n',
+    }
+    for i, text in enumerate(texts.values()):
+        study = folder / f"s{i}.toml"
+        study.write_text(text)
+        assert planner("run", study, "--db", folder / "p.duckdb", "--json").code == 0
+    return folder / "p.duckdb"
+
+
+@pytest.fixture(scope="module")
+def got(db):
+    """The training run, gathered."""
+    return gather(Archive(db), "1")
+
+
+@pytest.fixture(scope="module")
+def owned(db):
+    """The hardware run, gathered."""
+    return gather(Archive(db), "3")
+
+
+def texts(document):
+    """Everything that a paper says."""
+    for block in document.blocks:
+        for value in vars(block).values():
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list | tuple):
+                for row in value:
+                    yield from row if isinstance(row, list | tuple) else [str(row)]
+
+
+def test_the_choice_is_the_cheapest_plan_and_the_sentence_has_its_figures(got):
+    """A board would read another amount than the front has."""
+    usd = np.asarray(got.front["usd"], float)
+    assert got.choice.rule == "cheapest"
+    assert usd[got.choice.row] == usd.min()
+    said = next(iter(paper(got, "en").blocks[1].text.splitlines()))
+    for name in ("usd", "capex_usd"):
+        assert human(got.value(name), "USD") in said
+    assert str(got.front["site"][got.choice.row]) in said
+
+
+def test_a_named_plan_is_the_one_that_is_reported(db, got):
+    """A person who asked for one plan would sign for another."""
+    other = next(i for i in range(len(got.front["plan"])) if i != got.choice.row)
+    found = gather(Archive(db), "1", str(other + 1))
+    assert (found.choice.row, found.choice.rule) == (other, "asked")
+    with pytest.raises(UnknownName, match="not on the front"):
+        gather(Archive(db), "1", "pzzzz")
+
+
+def test_cash_of_every_year_comes_to_the_worth_of_the_run(owned):
+    """The chart of payback would contradict the figure beside it."""
+    assert owned.cash.npv_usd == pytest.approx(owned.value("npv_usd"), rel=1e-9)
+    assert owned.cash.net[0] < 0 < owned.cash.net[1]
+
+
+def test_a_scenario_of_dearer_servers_is_what_recost_answers(db, got):
+    """Two ways of the same tool would give two costs for one question."""
+    name = got.word("accelerator")
+    quoted = got.ends.middle
+    each = float(quoted.prices.unit_usd[0] / quoted.bill.devices_per_unit[0])
+    done = repriced(Archive(db), "1", (f"costing.price_usd.{name}={1.3 * each!r}",))
+    columns = done.costed.columns
+    same = (columns["plan"] == got.word("plan")) & (columns["site"] == got.word("site"))
+    found = {one.name: one.value for one in got.outcomes}
+    assert found["as it is"] == pytest.approx(got.value("usd"), rel=1e-12)
+    assert found["servers +30%"] == pytest.approx(float(columns["usd"][same][0]), rel=1e-9)
+    assert all(one.regret >= 0 for one in got.outcomes)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_phrase_is_there_in_both_languages_with_the_same_figures(language):
+    """A figure would be left out of one language, or a reader meet an empty sentence."""
+    import string
+
+    for key, phrase in _phrases()["phrase"].items():
+        names = [
+            {field for _, field, _, _ in string.Formatter().parse(phrase[n]) if field}
+            for n in ("en", "zh")
+        ]
+        assert names[0] >= names[1], key
+        assert phrase[language].strip(), key
+
+
+def test_a_chinese_report_speaks_chinese(got):
+    """Half of the report would be in the other language."""
+    said = " ".join(texts(paper(got, "zh")))
+    assert "决策建议" in said
+    for word in ("Decision", "Rule of choice", "cheaper than", " less", " more"):
+        assert word not in said
+    with pytest.raises(UnknownName, match="language"):
+        Say("fr")
+
+
+def test_a_pdf_and_a_page_are_made_without_a_browser(db, got):
+    """Management would get no file on a machine without one."""
+    found = pdf(paper(got, "zh"))
+    assert found.startswith(b"%PDF")
+    assert b"NotoSansSC" in found
+    page = html(paper(got, "en"))
+    assert page.count("<svg") == 4
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page.replace("https://www.w3.org", "") or "src=" not in page
+
+
+def test_hostile_names_are_text_everywhere(db):
+    """A study's name would run as code in a browser or in a spreadsheet."""
+    found = gather(Archive(db), "2")
+    page = html(paper(found, "en"))
+    assert "<b>odd" not in page
+    assert "&lt;b&gt;odd &amp; =1+1" in page
+    assert pdf(paper(found, "en")).startswith(b"%PDF")
+    path = db.parent / "odd.xlsx"
+    path.write_bytes(xlsx(found, paper(found, "en")))
+    with zipfile.ZipFile(path) as book:
+        assert "<f>" not in book.read("xl/worksheets/sheet1.xml").decode()
+
+
+@pytest.mark.parametrize("which", ["got", "owned"])
+def test_the_lines_of_the_sheet_are_the_run(which, request):
+    """The spreadsheet would open with other figures than the report."""
+    found = request.getfixturevalue(which)
+    lines = {line.name: line.value for line in cost_lines(found.ends.middle)}
+    for name in ("usd", "usd_per_year", "capex_usd", "npv_usd", "own_npv_usd"):
+        if np.isfinite(found.value(name)):
+            assert lines[name] == pytest.approx(found.value(name), rel=1e-9), name
+
+
+@pytest.mark.skipif(not recalculated.OFFICE, reason=recalculated.WHY_NOT)
+def test_the_sheet_worked_out_anew_is_the_run_and_a_price_moves_it_as_recost_does(
+    db, owned, tmp_path
+):
+    """A reader who changes the price of electricity would get another worth than the tool's."""
+    book = tmp_path / "owned.xlsx"
+    book.write_bytes(xlsx(owned, paper(owned, "en")))
+    lines = {line.name: line.value for line in cost_lines(owned.ends.middle)}
+    price = 1.7 * lines["usd_per_kwh"]
+    plain, moved = tmp_path / "plain.xlsx", tmp_path / "moved.xlsx"
+    recalculated.changed(book, plain, {})
+    recalculated.changed(book, moved, {recalculated.place_of(book, "usd_per_kwh"): price})
+    found = recalculated.worked_out(plain, tmp_path)
+    assert {name: found[name] for name in lines} == pytest.approx(lines, rel=1e-9)
+    done = repriced(Archive(db), "3", (f"costing.usd_per_kwh={price!r}",))
+    columns = done.costed.columns
+    at = int(np.flatnonzero(columns["plan"] == owned.word("plan"))[0])
+    new = recalculated.worked_out(moved, tmp_path)
+    for name in ("usd", "usd_per_year", "own_npv_usd", "npv_usd"):
+        assert new[name] == pytest.approx(float(columns[name][at]), rel=1e-9), name
+        assert new[name] != pytest.approx(found[name], rel=1e-4)
+
+
+def test_a_report_that_cannot_be_written_says_why_and_leaves_nothing(db, tmp_path):
+    """A person would look for a file that is not there."""
+    for to, words in (("a.docx", "ends in .pdf"), ("none/a.pdf", "no folder")):
+        answer = planner("report", "1", "--to", tmp_path / to, "--db", db)
+        assert answer.code == 2
+        assert words in answer.err
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(BadStudy, match="no plan on its front"):
+        _without_a_front(tmp_path)
+
+
+def _without_a_front(folder):
+    study, own = folder / "none.toml", folder / "none.duckdb"
+    study.write_text(DENSE.replace("days = 90", "days = 0.1"))
+    assert planner("run", study, "--db", own, "--json").code == 1
+    gather(Archive(own), "1")
+
+
+def test_the_command_writes_the_sentence_and_the_file(db, tmp_path):
+    """A script would not know what was decided."""
+    answer = planner("report", "1", "--to", tmp_path / "a.xlsx", "--db", db, "--json")
+    assert answer.code == 0
+    assert answer.document["bytes"] == (tmp_path / "a.xlsx").stat().st_size
+    assert answer.document["decision"].startswith("Buy ")
