@@ -18,9 +18,10 @@ LAUNCHES = TABLES / "rules" / "published_launches.csv"
 
 @dataclass(frozen=True)
 class Launch:
-    """Steps that a prompt is held back for at most, prompts that end the wait; steps between looks.
+    """What an engine was started with; the defaults are its own: nobody waits.
 
-    The defaults are the engines' own: nobody waits. `budget_tokens` of a step; 0 as the plan has it.
+    `held_steps` that a prompt is held back for at most, `held_prompts` that end the wait,
+    `poll_steps` between two looks for new requests, `budget_tokens` of a step, 0 as planned.
     """
 
     held_steps: float = 0.0

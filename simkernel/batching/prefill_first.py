@@ -41,7 +41,7 @@ def form(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -
 def _under_way(
     replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
 ) -> tuple[int, int]:
-    """Cut prompts go on, if they find blocks; the sequences in the step, the budget that is left."""
+    """Cut prompts go on, if they find blocks; the sequences in the step, the budget left."""
     count, budget = 0, limits.token_budget
     for place in range(lists[replica].running_count):
         request = seats[replica, place].running

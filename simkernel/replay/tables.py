@@ -6,8 +6,9 @@ Its seconds are a sum of four looked-up parts,
     token_s[tokens] + sequence_s[sequences that get a token]
         + decode_s[decodes, their mean context] + prefill_s[cached context, root of chunks squared]
 
-and no less than `least_step_s`, with a prompt `least_prefill_s`; its joules are the same sum over the tables of joules. Whoever
-knows a model and a chip fills the tables from its passes, overheads of the host included.
+and no less than `least_step_s`, with a prompt `least_prefill_s`; its joules are the same sum over
+the tables of joules. Whoever knows a model and a chip fills the tables from its passes, overheads
+of the host included.
 """
 
 from __future__ import annotations
