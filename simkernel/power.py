@@ -71,47 +71,50 @@ def mean_device_w(curve: PowerCurve, busy_frac: Column, busy_w: Column) -> Colum
 
 @dataclass(frozen=True)
 class DutyWatts:
-    """Watts of one device that add up over steps: at rest, and more for each second busy [W].
+    """Watts of one device that add up over steps, (n,) or numbers: at rest, and more for work [W].
 
-    `memory_w`, `compute_w` and `link_w` per second that a resource would be busy at its full rate.
+    `memory_w`, `compute_w` and `link_w` while a resource would be busy at its full rate.
     """
 
-    context_w: float
-    memory_w: float
-    compute_w: float
-    link_w: float
+    context_w: Column
+    memory_w: Column
+    compute_w: Column
+    link_w: Column
 
 
 def duty_watts(
     curve: PowerCurve,
-    memory_frac: float,
-    compute_frac: float,
-    link_frac: float,
-    most_w: float,
+    memory_frac: Column,
+    compute_frac: Column,
+    link_frac: Column,
+    most_w: Column,
 ) -> DutyWatts:
-    """The curve of one device as a sum, right at some mean shares.
+    """The curve of a device as a sum, right at some mean shares.
 
     Parameters
     ----------
-    curve : one row
-    memory_frac, compute_frac, link_frac : mean shares of all time, gaps included
-    most_w : cap on the mean [W]
+    curve : (n,) or one row
+    memory_frac, compute_frac, link_frac : (n,) mean shares of all time, gaps included, 0..1
+    most_w : (n,) cap on the mean [W]
 
     Notes
     -----
     The curves bend and are made of whole runs: summed step by step they come out a fifth low.
     A straight line from rest through the run's own mean gives the run the curve's watts.
     """
-    shares = [max(float(f), 1e-9) for f in (memory_frac, compute_frac, link_frac)]
-    context_w = float(curve.context_w[0])
-    risen = [
-        float(curve.memory_w[0]) * shares[0] ** float(curve.memory_exponent[0]),
-        float(curve.compute_w[0]) * shares[1] ** float(curve.compute_exponent[0]),
-        float(curve.communication_w[0]) * shares[2],
-    ]
-    room_w = max(min(most_w, float(curve.cap_w[0])) - context_w, 0.0)
-    scale = min(room_w / max(sum(risen), 1e-9), 1.0)
-    return DutyWatts(context_w, *(scale * w / f for w, f in zip(risen, shares, strict=True)))
+    memory, arithmetic = np.maximum(memory_frac, 1e-9), np.maximum(compute_frac, 1e-9)
+    memory_w = curve.memory_w * np.power(memory, curve.memory_exponent)
+    compute_w = curve.compute_w * np.power(arithmetic, curve.compute_exponent)
+    link_w = curve.communication_w * link_frac
+    risen_w = np.maximum(memory_w + compute_w + link_w, 1e-9)
+    room_w = np.maximum(np.minimum(most_w, curve.cap_w) - curve.context_w, 0.0)
+    kept_frac = np.minimum(room_w / risen_w, 1.0)
+    return DutyWatts(
+        context_w=curve.context_w,
+        memory_w=kept_frac * memory_w / memory,
+        compute_w=kept_frac * compute_w / arithmetic,
+        link_w=kept_frac * curve.communication_w,
+    )
 
 
 def host_w(curve: PowerCurve, busy_frac: Column) -> Column:

@@ -99,18 +99,22 @@ def _joules(
 ) -> StepJoules:
     """Energies in the shapes of the seconds: at rest all the time, and more for what is busy."""
     devices = float(rig.plans.devices[0])
+    rest_w, memory_w, compute_w, link_w = (
+        float(np.ravel(value)[0])
+        for value in (duty.context_w, duty.memory_w, duty.compute_w, duty.link_w)
+    )
     found = {}
     for name, total in parts.items():
         table = seconds[name]
         busy_j = (
-            duty.memory_w * np.asarray(total.peak_hbm_s)
-            + duty.compute_w * np.asarray(total.peak_compute_s)
-            + duty.link_w * np.asarray(total.inside_s)
+            memory_w * np.asarray(total.peak_hbm_s)
+            + compute_w * np.asarray(total.peak_compute_s)
+            + link_w * np.asarray(total.inside_s)
         )
         busy_j = np.broadcast_to(busy_j, table.size).reshape(table.shape)
         rest_s = table + host_s.get(name, 0.0)
-        found[f"{name}_j"] = devices * (duty.context_w * rest_s + busy_j)
-    return StepJoules(**found, idle_w=duty.context_w * devices)
+        found[f"{name}_j"] = devices * (rest_w * rest_s + busy_j)
+    return StepJoules(**found, idle_w=rest_w * devices)
 
 
 def pool_blocks(rig: Rig, tokens: float) -> int:

@@ -29,11 +29,6 @@ LOCKSTEP = (
     "keep them in step, so a prompt in one holds up all: such plans are optimistic, validated is 0"
 )
 
-STOPS = (
-    "this engine stops decoding while it computes prompts; here, and in the replay, prompts run "
-    "along with it: times between tokens are optimistic, validated is 0"
-)
-
 PERIOD_DAYS = 365.0
 """What sums of a serving study are over: a year of service."""
 
@@ -116,9 +111,6 @@ def serving_notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know that no figure shows."""
     copies = study.axes["attention_data_parallel"]
     notes = {"lockstep": LOCKSTEP} if any(int(n) > 1 for n in copies) else {}
-    mixed_frac = catalog.tables["engines"][study.serving.engine, ANY_ENGINE].number("mixed_frac")
-    if mixed_frac is not None and mixed_frac < 1.0:
-        notes["stops"] = STOPS
     return {
         **notes,
         "period": (

@@ -56,7 +56,6 @@ LEAST_PLACES = 40.0
 share the memory, and what is thrown out and computed again is not known to it."""
 
 
-MIXES_FRAC = 0.5  # our choice: engines mix, 1, or stop for prompts, 0
 WHOLE_PROMPTS = "continuous"
 """The policy that does not cut prompts; `static` is not offered."""
 
@@ -239,11 +238,9 @@ def _is_valid(engine: ServeEngine, lane: Lane, plans: ServingPlans, accelerator:
     """Plans inside what was held to measurements and to the replay; (n,).
 
     Copies of attention are priced as if each stepped for itself, while engines keep those that
-    share experts in step; engines that stop for prompts are priced as if they mixed them in.
-    Neither is inside.
+    share experts in step: those plans are outside.
     """
     is_alone = plans.attention_data_parallel == 1
-    is_alone = is_alone & (np.asarray(lane.engine.mixed_frac) >= MIXES_FRAC)
     return np.asarray(is_alone & engine.measured(accelerator) & (lane.places >= LEAST_PLACES))
 
 

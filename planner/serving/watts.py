@@ -44,11 +44,9 @@ def mean_shares(lane: Lane, at: Pace) -> Floats:
 
 
 def lane_duty(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> DutyWatts:
-    """Watts of one device of one plan, to be summed over steps."""
-    power, shares = rig.chips.power, mean_shares(lane, at)[:, 0]
-    most_w = float(power.cap_w[0]) * float(cap_frac[0])
-    memory, arithmetic, links = (float(share) for share in shares[1:])
-    return duty_watts(power, memory, arithmetic, links, most_w)
+    """Watts of one device of every plan, to be summed over steps."""
+    power, shares = rig.chips.power, mean_shares(lane, at)
+    return duty_watts(power, shares[1], shares[2], shares[3], power.cap_w * cap_frac)
 
 
 def mean_step(lane: Lane, at: Pace) -> Floats:
