@@ -25,6 +25,7 @@ from planner.serving.sizing import Capacity, Rule, capacity, pace_at, replicas_f
 from planner.serving.watts import LaneWatts, capped_slower_frac, lane_watts
 from planner.training.evaluate import Evaluated, Limit
 from simkernel.columns import Floats, Masks
+from simkernel.full_lane import held, thrown
 from simkernel.hardware import PRECISIONS
 from simkernel.kv_cache import (
     free_bytes,
@@ -39,11 +40,9 @@ from simkernel.serve_open import (
     Lane,
     Pace,
     Spread,
-    held,
     latencies,
     most_arrivals,
     pace,
-    thrown,
     ttft_parts,
 )
 from simkernel.serving_passes import Rig

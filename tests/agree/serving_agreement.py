@@ -7,6 +7,7 @@ import numpy as np
 from costdata import catalog as catalogue
 from costdata.configs import read_model
 from planner.serving.evaluate import LEAST_PLACES
+from simkernel.full_lane import held, thrown
 from simkernel.hardware import PRECISIONS
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.replay.fleet import Fleet
@@ -16,12 +17,10 @@ from simkernel.replay.serve import replay
 from simkernel.serve_open import (
     Lane,
     arrivals_at,
-    held,
     is_roomy,
     latencies,
     pace,
     saturated,
-    thrown,
 )
 from simkernel.serving_mix import mix_of
 from simkernel.serving_passes import rig_of

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from test_serving_tables import rig
 
+from simkernel.full_lane import held, thrown
 from simkernel.serve_open import (
     Lane,
     arrivals_at,
-    held,
     is_roomy,
     latencies,
     most_arrivals,
     pace,
     saturated,
-    thrown,
 )
 from simkernel.serving_mix import mix_of
 from simkernel.step_curves import step_curves, taken_rig
