@@ -147,5 +147,8 @@ def test_a_walk_through_every_page(browser, address, stored, tmp_path):
     until(lambda: any("Download" in b.text for b in found(browser, "button")), redrawn())
     settled(browser)
     browser.save_screenshot(str(tmp_path / "report.png"))
+    turn(browser, "start", "What do I want to know?")
+    until(lambda: "combinations" in found(browser, main)[0].text, redrawn(), IndexError)
+    browser.save_screenshot(str(tmp_path / "start.png"))
     severe = [line["message"] for line in browser.get_log("browser") if line["level"] == "SEVERE"]
     assert not severe

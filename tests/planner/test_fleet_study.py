@@ -18,8 +18,12 @@ kind = "fleet"
 [workload.chat]
 kind = "serve"
 model = "meta-llama--Meta-Llama-3.1-8B"
-trace = { arrivals = { process = "poisson", requests_per_s = 40 }, prompt_tokens = 500, output_tokens = 100 }
 slo = { ttft_s_p95 = 2.0 }
+
+[workload.chat.trace]
+arrivals = { process = "poisson", requests_per_s = 40 }
+prompt_tokens = 500
+output_tokens = 100
 
 [workload.pretrain]
 kind = "train"

@@ -1,0 +1,191 @@
+"""What do I want to know? Pick, bring or write a study; check it, run it, watch it, stop it.
+
+A run is a process of its own, so a page that is loaded again, or closed, changes nothing: what
+runs is read from the archive.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from planner.archive.progress import PROGRESS
+from planner.archive.runs import RunRecord
+from planner.archive.store import Archive
+from planner.documents import answers as commands
+from planner.pages import desk
+from planner.runs.kinds import KINDS, prepare
+from planner.study.read import Study, study_from_text
+from planner.training.engine import catalogue_names
+from simkernel.errors import PlanError
+
+LARGEST_STUDY_BYTES = 200_000  # our choice: the longest study of ours has 3,000
+LETTERS = re.compile(r"[^a-z0-9-]+")
+EVERY_S = 2.0
+FOLDER = "planner_studies"
+MAIN = "from planner.cli import main; main()"
+FROM_FILE, SHIPPED = "a file of mine", "one of those that come with the planner"
+
+
+def draw() -> None:
+    """The page."""
+    st.title("What do I want to know?")
+    text = _text()
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        shown = st.text_area("Study (TOML)", key=desk.kept("study_text", text), height=460)
+    with right:
+        study = _checked(shown)
+        db = Path(st.session_state["db"]).expanduser()
+        if study and st.button("Run this study", type="primary", key="run_study"):
+            _children().append(begin(db, study, shown))
+            st.success("Started; it appears below once it has written its first line.")
+        _running(db)
+
+
+def begin(db: Path, study: Study, text: str) -> subprocess.Popen[bytes]:
+    """A run in a process of its own, from the study kept beside the database.
+
+    Parameters
+    ----------
+    db : the archive
+    study : as read from `text`, whose name makes that of the file
+    """
+    folder = db.resolve().parent / FOLDER
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{file_name(study.name)}.toml"
+    path.write_text(text, encoding="utf-8")
+    words = [sys.executable, "-c", MAIN, "run", str(path), "--db", str(db.resolve()), "--json"]
+    with (folder / f"{path.stem}.log").open("wb") as log:
+        return subprocess.Popen(  # a session of its own: the run outlives this page
+            words, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
+        )
+
+
+def file_name(name: str) -> str:
+    """A study's name as the name of a file: letters, digits and dashes, never a path."""
+    return LETTERS.sub("-", name.lower()).strip("-")[:60] or "study"
+
+
+def faults_of(text: str) -> tuple[Study | None, list[str]]:
+    """A study and nothing, or nothing and everything that is wrong with it."""
+    try:
+        study = study_from_text(text, "line", Path.cwd(), catalogue_names())
+        if study.kind in KINDS:
+            return study, []
+        return None, [f"kind {study.kind!r} is read and not evaluated in this version"]
+    except PlanError as error:
+        return None, list(error.faults)
+
+
+def progress_of(record: RunRecord) -> dict[str, Any]:
+    """A run in a line: what it has done so far."""
+    told = [event.payload for event in record.events if event.name == PROGRESS]
+    summary = record.summary
+    evaluated = summary.evaluated if summary else sum(int(one["evaluated"]) for one in told)
+    return {
+        "run": record.run,
+        "study": record.start.study,
+        "state": record.state(datetime.now(UTC).replace(tzinfo=None)),
+        "started": f"{record.started:%Y-%m-%d %H:%M:%S}",
+        "evaluated": evaluated,
+        "front": summary.front if summary else None,
+        "seconds": round(summary.seconds, 1) if summary else None,
+    }
+
+
+@st.cache_resource
+def _children() -> list[subprocess.Popen[bytes]]:
+    """Runs that this server began, held so that they can be laid to rest when they end."""
+    return []
+
+
+def _text() -> str:
+    """The study to begin with: shipped, or from a file."""
+    names = sorted(one.name for one in files("studies").iterdir() if one.name.endswith(".toml"))
+    source = st.radio("Begin with", (SHIPPED, FROM_FILE), horizontal=True, key="start_from")
+    if source == SHIPPED:
+        name = st.selectbox("Study", names, key="start_shipped")
+        text = files("studies").joinpath(name).read_text(encoding="utf-8")
+    else:
+        text = _brought()
+    mark = (source, text)
+    if st.session_state.get("start_mark") != mark:
+        st.session_state["start_mark"] = mark
+        st.session_state[desk.kept("study_text", text)] = text
+    return text
+
+
+def _brought() -> str:
+    """The text of a file of the visitor's, if it is one that can be a study."""
+    given = st.file_uploader("Study file", type=["toml"], key="start_file")
+    if given is None:
+        return ""
+    if given.size > LARGEST_STUDY_BYTES:
+        st.error(
+            f"{given.name} has {given.size:,} bytes; wanted at most {LARGEST_STUDY_BYTES:,}: a "
+            "study names its tables and traces, it does not hold them"
+        )
+        return ""
+    try:
+        return given.getvalue().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        st.error(f"{given.name} is not UTF-8 text (byte {error.start}); save it as UTF-8")
+        return ""
+
+
+def _checked(text: str) -> Study | None:
+    """What is wrong with the study, or how large it is; the study if it can be run."""
+    if not text.strip():
+        st.info("Pick a study, bring one, or write one.")
+        return None
+    study, faults = faults_of(text)
+    for fault in faults:
+        st.error(fault)
+    if study is None:
+        return None
+    try:
+        engine = prepare(study)
+    except PlanError as error:
+        for fault in error.faults:
+            st.error(fault)
+        return None
+    st.success(f"Study {study.name!r} can be run: {engine.space.enumerated:,} combinations.")
+    missing = [f"{name}: {why}" for name, why in engine.missing.items()]
+    if missing:
+        with st.expander(f"{len(missing)} chips are left out for want of a fact"):
+            st.write(missing)
+    return study
+
+
+@st.fragment(run_every=EVERY_S)
+def _running(db: Path) -> None:
+    """Runs of the database, newest first, and a button to stop one that runs."""
+    st.subheader("Runs")
+    _children()[:] = [child for child in _children() if child.poll() is None]
+    records = Archive(db, desk.READING_S).runs() if db.exists() else []
+    lines = [progress_of(record) for record in reversed(records[-12:])]
+    if not lines:
+        st.caption("No run yet.")
+        return
+    st.dataframe(lines, width="stretch", hide_index=True, key="start_runs")
+    _stop_one(db, [line for line in lines if line["state"] == "running"])
+
+
+def _stop_one(db: Path, running: Sequence[Mapping[str, Any]]) -> None:
+    for line in running:
+        if st.button(f"Stop {line['run']}", key=f"stop_{line['run']}"):
+            commands.stop(db, str(line["run"]))
+            st.info(f"{line['run']} was asked to stop; it keeps what it has found.")
+
+
+if __name__ == "__main__":
+    draw()
