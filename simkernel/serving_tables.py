@@ -16,9 +16,20 @@ from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts
 from simkernel.passes import Pass
 from simkernel.power import device_w
-from simkernel.replay.tables import StepJoules, StepTables
-from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+from simkernel.replay.tables import StepJoules, StepTables, TogetherTables
+from simkernel.serving_passes import prefill_attention
+from simkernel.serving_rig import Rig
 from simkernel.step_curves import taken_rig
+from simkernel.step_parts import (
+    ATTENTION,
+    EXCHANGE,
+    EXPERTS,
+    HEAD,
+    NOT_LAYERS,
+    WIRES,
+    overlap_fracs,
+    step_parts,
+)
 
 WHOLE_TO = 384
 """Every whole number up to here is a point; beyond it points grow apart."""
@@ -28,7 +39,7 @@ TOKEN_RATIO, SEQUENCE_RATIO, CONTEXT_RATIO, CHUNK_RATIO = 1.01, 1.02, 1.015, 1.0
 
 BLOCK_TOKENS = 16  # vLLM's default block_size
 
-NOT_LAYERS = ("attention", "head")
+APART = (EXPERTS, EXCHANGE)
 
 
 def step_tables(
@@ -63,11 +74,13 @@ def step_tables(
     stages = float(rig.plans.pipeline_parallel[0])
     step_s = float(np.asarray(rig.engine.host_s(stages, 0.0)))
     each_s = float(np.asarray(rig.engine.sequence_s))
+    is_apart = int(rig.plans.attention_data_parallel[0]) > 1
+    apart = APART if is_apart else ()
     parts = {
-        "token": _whole(layers, lambda name: name not in NOT_LAYERS),
-        "sequence": _whole(heads, lambda name: name == "head"),
-        "decode": _whole(decodes, lambda name: name == "attention"),
-        "prefill": _whole(chunked, lambda name: name == "attention"),
+        "token": _whole(layers, lambda name: name not in (*NOT_LAYERS, *apart)),
+        "sequence": _whole(heads, lambda name: name == HEAD),
+        "decode": _whole(decodes, lambda name: name == ATTENTION),
+        "prefill": chunked,
     }
     shapes = {"decode": pairs[0].shape, "prefill": met[0].shape}
     seconds, joules = {}, {}
@@ -94,6 +107,26 @@ def step_tables(
             prefill_j=joules["prefill"],
             idle_w=idle_w,
         ),
+        together=_together(rig, layers, slower_frac, cap_frac) if is_apart else None,
+    )
+
+
+def _together(rig: Rig, layers: Parts, slower_frac: float, cap_frac: float) -> TogetherTables:
+    """Experts and their exchange by the tokens of a copy, as all copies share them."""
+    experts, exchange = (layers.get(name, Pass()) for name in APART)
+    covers = _whole(layers, lambda name: name not in (*NOT_LAYERS, *APART, WIRES))
+    pairs = {"experts": experts, "exchange": exchange, "covers": covers}
+    rows = {name: _seconds(total, slower_frac) for name, total in pairs.items()}
+    joules = {
+        f"{name}_j": _watts(rig, pairs[name], len(rows[name]), cap_frac) * rows[name]
+        for name in ("experts", "exchange")
+    }
+    layers_frac, hides_frac = overlap_fracs(rig)
+    return TogetherTables(
+        **{f"{name}_s": values for name, values in rows.items()},
+        **joules,
+        layers_frac=layers_frac,
+        hides_frac=float(hides_frac[0]),
     )
 
 
@@ -123,13 +156,13 @@ def spaced(most: int, spacing_frac: float, whole_to: int) -> Codes:
 
 def _at(rig: Rig, sequences: Floats, contexts: Floats) -> Parts:
     """Decoding steps of so many sequences that meet so many keys each."""
-    return decode_parts(taken_rig(rig, _zeros(sequences)), sequences, contexts)
+    return step_parts(taken_rig(rig, _zeros(sequences)), sequences, contexts)
 
 
-def _chunks(rig: Rig, contexts: Floats, chunks: Floats) -> Parts:
-    """One chunk each, after a context."""
+def _chunks(rig: Rig, contexts: Floats, chunks: Floats) -> Pass:
+    """Attention of one chunk each, after a context."""
     rows = taken_rig(rig, _zeros(chunks))
-    return prefill_parts(rows, np.ones(len(chunks)), chunks, contexts)
+    return prefill_attention(rows, np.ones(len(chunks)), chunks, contexts)
 
 
 def _zeros(like: Floats) -> Codes:

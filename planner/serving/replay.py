@@ -21,6 +21,7 @@ from planner.serving.load import ServeLoad, load_of_seed
 from planner.serving.plans import serving_plans, serving_rig
 from planner.study.slo import Bound
 from simkernel.columns import Codes, Floats
+from simkernel.lane import Lane
 from simkernel.peak import peak_stream
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
@@ -28,8 +29,7 @@ from simkernel.replay.requests import Requests
 from simkernel.replay.results import ReplayResult
 from simkernel.replay.serve import replay
 from simkernel.replay.tables import StepTables
-from simkernel.serve_open import Lane
-from simkernel.serving_passes import Rig
+from simkernel.serving_rig import Rig
 from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
 from simkernel.workload import percentile_frac
 
@@ -151,6 +151,10 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
         block_tokens=BLOCK_TOKENS,
         pool_blocks=pool_blocks(rig, engine.load.peak.mix.context_tokens),
         max_context_tokens=longest,
+        drafted_tokens=int(plans.drafted_tokens[0]),
+        first_accept_frac=float(plans.first_accept_frac[0]),
+        later_accept_frac=float(plans.later_accept_frac[0]),
+        copies=int(plans.attention_data_parallel[0]),
     )
     return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
 

@@ -56,6 +56,40 @@ def step_price(
     return step_s, step_j, is_beyond
 
 
+def shared_price(
+    longest_s: float, most_tokens: int, mean_tokens: float, prices: Prices
+) -> tuple[float, float]:
+    """What copies that step together take for their experts and the exchange between them.
+
+    Parameters
+    ----------
+    longest_s : what the longest copy takes by itself, the host's time included
+    most_tokens, mean_tokens : of the copy with most, and of all alike
+
+    Returns
+    -------
+    seconds, joules
+
+    Notes
+    -----
+    Two micro-batches hide the exchange behind experts and own layers without wires and behind
+    attention, for which everything of the longest copy beyond its layers stands here.
+    """
+    at, share, _ = _place_on(prices.tokens, mean_tokens, prices)
+    experts_s = _between(prices.experts[0], at, share)
+    joules = _between(prices.experts[1], at, share)
+    at, share, _ = _place_on(prices.tokens, most_tokens, prices)
+    exchange_s = _between(prices.exchange[0], at, share)
+    joules += _between(prices.exchange[1], at, share)
+    hidden_s = 0.0
+    if prices.hides_frac > 0.0 and most_tokens >= 2:
+        beyond_s = max(longest_s - _between(prices.token[0], at, share), 0.0)
+        covers_s = _between(prices.covers, at, share) + beyond_s
+        beside_s = experts_s + prices.layers_frac * covers_s
+        hidden_s = prices.hides_frac * min(exchange_s, beside_s)
+    return experts_s + exchange_s - hidden_s, joules
+
+
 def _decode_price(decodes: int, context_tokens: int, prices: Prices) -> tuple[float, float, bool]:
     """Attention of the decoding sequences: seconds, joules, whether beyond the table."""
     mean = context_tokens / decodes

@@ -9,22 +9,15 @@ from costdata.configs import read_model
 from planner.serving.evaluate import LEAST_PLACES
 from simkernel.hardware import PRECISIONS
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
+from simkernel.lane import Lane, arrivals_at, held, is_roomy, most_arrivals, pace
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
-from simkernel.serve_open import (
-    Lane,
-    arrivals_at,
-    held,
-    is_roomy,
-    latencies,
-    most_arrivals,
-    pace,
-)
+from simkernel.serve_open import latencies
 from simkernel.serving_mix import mix_of
-from simkernel.serving_passes import rig_of
 from simkernel.serving_plans import serving_plan_of
+from simkernel.serving_rig import rig_of
 from simkernel.serving_tables import step_tables
 from simkernel.step_curves import step_curves
 

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from test_serving_tables import rig
 
-from simkernel.serve_open import (
-    Lane,
-    arrivals_at,
-    held,
-    is_roomy,
-    latencies,
-    most_arrivals,
-    pace,
-)
+from simkernel.lane import Lane, arrivals_at, held, is_roomy, most_arrivals, pace
+from simkernel.serve_open import latencies
 from simkernel.serving_mix import mix_of
 from simkernel.step_curves import step_curves, taken_rig
 
