@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from simkernel.columns import Column, Floats
@@ -27,7 +30,8 @@ def weight_bytes(model: Model, plans: ServingPlans) -> Ledger:
     Notes
     -----
     Stages share the layers evenly; the first holds the embedding, the last the head, and the
-    fuller of them decides. Router, head and embedding stay in 16 bits.
+    fuller of them decides. Router, head and embedding stay in 16 bits. A drafter lies whole on
+    the last stage; copies of experts are shared out with them.
     """
     widths = np.array([WEIGHT_BITS[name] / 8.0 for name in PRECISIONS])
     dense_width, expert_width = widths[plans.precision_code], widths[plans.expert_precision_code]
@@ -37,19 +41,36 @@ def weight_bytes(model: Model, plans: ServingPlans) -> Ledger:
     for kind, count in zip(model.kinds, layer_counts(model), strict=True):
         dense = dense + count * _dense_bytes(plans, kind, dense_width)
         held = sum(w.parameters for w in kind.weights if w.split.startswith("expert"))
-        expert = expert + count * held * expert_width / ranks
-        expert = expert + count * kind.expert_vector_parameters * WIDE_BYTES / ranks
+        more = 1.0 + plans.copied_experts / max(kind.experts, 1)
+        expert = expert + count * held * expert_width / ranks * more
+        expert = expert + count * kind.expert_vector_parameters * WIDE_BYTES / ranks * more
     table = float(model.vocab * model.hidden) * WIDE_BYTES / plans.tensor_parallel
     both = 2.0 - model.tied_embeddings
     ends = table * np.where(plans.pipeline_parallel > 1, 1.0, both)
-    ends = ends + (model.lookup_parameters + model.other_parameters) * WIDE_BYTES
+    ends = (
+        ends * (not model.shares_tables)
+        + (model.lookup_parameters + model.other_parameters) * WIDE_BYTES
+    )
     stages = plans.pipeline_parallel
     terms: dict[str, Column] = {
         "dense_weights": dense / stages,
         "expert_weights": expert / stages,
         "tables": ends,
     }
+    if model.drafters:
+        terms["drafter"] = _of_drafter(model, plans, lambda d, p: weight_bytes(d, p).total)
     return Ledger("weight_bytes", "B", terms)
+
+
+def _of_drafter(
+    model: Model, plans: ServingPlans, held: Callable[[Model, ServingPlans], Column]
+) -> Floats:
+    """What every plan's drafter holds of something on one device, whole on one stage; (n,)."""
+    alone = replace(plans, pipeline_parallel=np.ones_like(plans.pipeline_parallel))
+    total = np.zeros(len(plans))
+    for place, drafter in enumerate(model.drafters):
+        total = total + np.where(plans.draft_code == place + 1, held(drafter, alone), 0.0)
+    return total
 
 
 def free_bytes(model: Model, engine: Engine, plans: ServingPlans, memory_bytes: Column) -> Floats:
@@ -87,7 +108,7 @@ def resident_sequence_bytes(model: Model, plans: ServingPlans, tokens: Column) -
     """Keys, values and states of one sequence on one device of its replica; (n,) [bytes].
 
     Key and value heads are cut by tensor parallelism down to one a device; a latent lies whole
-    on every tensor rank.
+    on every tensor rank. A drafter keeps its own keys and values of the same tokens.
 
     References
     ----------
@@ -99,7 +120,10 @@ def resident_sequence_bytes(model: Model, plans: ServingPlans, tokens: Column) -
         heads = max((c.kv_heads for c in kind.cores if c.kind == "softmax"), default=1)
         total = total + count * whole / np.minimum(plans.tensor_parallel, heads)
     states = state_bytes(model) / plans.tensor_parallel
-    return (total + states) / plans.pipeline_parallel
+    found = (total + states) / plans.pipeline_parallel
+    if not model.drafters:
+        return found
+    return found + _of_drafter(model, plans, lambda d, p: resident_sequence_bytes(d, p, tokens))
 
 
 def _dense_bytes(plans: ServingPlans, kind: LayerKind, width: Floats) -> Floats:

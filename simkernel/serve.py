@@ -15,7 +15,8 @@ from simkernel.columns import Column, Floats
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts, summed
 from simkernel.passes import Pass
-from simkernel.serving_passes import Rig, decode_parts, launched_s, prefill_parts
+from simkernel.serving_passes import decode_parts, launched_s, prefill_parts
+from simkernel.serving_rig import Rig
 
 
 @dataclass(frozen=True)

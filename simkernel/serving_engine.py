@@ -7,6 +7,7 @@ no kernel timing shows. Which engine a figure belongs to is known outside.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -146,7 +147,7 @@ class Engine:
         """
         return PROMPTS_FIRST if self.is_stopped_by_prompts and policy == MIXING else policy
 
-    @property
+    @cached_property
     def is_by_row(self) -> bool:
         """One number or more is given per candidate."""
         return any(isinstance(getattr(self, f.name), np.ndarray) for f in fields(self))

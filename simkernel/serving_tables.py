@@ -16,9 +16,20 @@ from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts
 from simkernel.passes import Pass
 from simkernel.power import DutyWatts
-from simkernel.replay.tables import StepJoules, StepTables
-from simkernel.serving_passes import Rig, decode_parts, launched_s, prefill_parts
+from simkernel.replay.tables import StepJoules, StepTables, TogetherTables
+from simkernel.serving_passes import launched_s, prefill_attention
+from simkernel.serving_rig import Rig
 from simkernel.step_curves import taken_rig
+from simkernel.step_parts import (
+    ATTENTION,
+    EXCHANGE,
+    EXPERTS,
+    HEAD,
+    NOT_LAYERS,
+    WIRES,
+    overlap_fracs,
+    step_parts,
+)
 
 WHOLE_TO = 384
 """Every whole number up to here is a point; beyond it points grow apart."""
@@ -28,7 +39,8 @@ TOKEN_RATIO, SEQUENCE_RATIO, CONTEXT_RATIO, CHUNK_RATIO = 1.01, 1.02, 1.015, 1.0
 
 BLOCK_TOKENS = 16  # vLLM's default block_size
 
-NOT_LAYERS = ("attention", "head")
+SHARED = {"experts": EXPERTS, "exchange": EXCHANGE}
+APART = tuple(SHARED.values())
 
 
 def step_tables(
@@ -63,11 +75,13 @@ def step_tables(
     stages = float(rig.plans.pipeline_parallel[0])
     step_s = float(np.asarray(rig.engine.host_s(stages, 0.0)))
     each_s = float(np.asarray(rig.engine.host_s(stages, 1.0))) - step_s
+    is_apart = int(rig.plans.attention_data_parallel[0]) > 1
+    apart = APART if is_apart else ()
     parts = {
-        "token": _whole(layers, lambda name: name not in NOT_LAYERS),
-        "sequence": _whole(heads, lambda name: name == "head"),
-        "decode": _whole(decodes, lambda name: name == "attention"),
-        "prefill": _whole(chunked, lambda name: name == "attention"),
+        "token": _whole(layers, lambda name: name not in (*NOT_LAYERS, *apart)),
+        "sequence": _whole(heads, lambda name: name == HEAD),
+        "decode": _whole(decodes, lambda name: name == ATTENTION),
+        "prefill": chunked,
     }
     shapes = {"decode": pairs[0].shape, "prefill": met[0].shape}
     seconds = {}
@@ -87,6 +101,31 @@ def step_tables(
         prefill_s=seconds["prefill"],
         least_prefill_s=float(launched_s(rig)[0]) + step_s,
         joules=_joules(rig, parts, seconds, host_s, duty) if duty else None,
+        together=_together(rig, layers, slower_frac, duty) if is_apart else None,
+    )
+
+
+def _together(
+    rig: Rig, layers: Parts, slower_frac: float, duty: DutyWatts | None
+) -> TogetherTables:
+    """Experts and their exchange by the tokens of a copy, as all copies share them."""
+    shared = {name: layers.get(part, Pass()) for name, part in SHARED.items()}
+    covers = _whole(layers, lambda name: name not in (*NOT_LAYERS, *APART, WIRES))
+    none = np.zeros(len(np.ravel(covers.floor_s)))
+    seconds = {name: _seconds(total, slower_frac) + none for name, total in shared.items()}
+    joules = {f"{name}_j": none for name in shared}
+    if duty:
+        joules = {
+            f"{name}_j": _part_joules(rig, shared[name], seconds[name], 0.0, duty)
+            for name in shared
+        }
+    layers_frac, hides_frac = overlap_fracs(rig)
+    return TogetherTables(
+        **{f"{name}_s": values for name, values in seconds.items()},
+        **joules,
+        covers_s=_seconds(covers, slower_frac),
+        layers_frac=layers_frac,
+        hides_frac=float(hides_frac[0]),
     )
 
 
@@ -97,24 +136,30 @@ def _joules(
     host_s: dict[str, Column],
     duty: DutyWatts,
 ) -> StepJoules:
-    """Energies in the shapes of the seconds: at rest all the time, and more for what is busy."""
-    devices = float(rig.plans.devices[0])
+    """Energies in the shapes of the seconds."""
+    found = {
+        f"{name}_j": _part_joules(rig, total, seconds[name], host_s.get(name, 0.0), duty)
+        for name, total in parts.items()
+    }
+    rest_w = float(np.ravel(duty.context_w)[0])
+    return StepJoules(**found, idle_w=rest_w * float(rig.plans.devices[0]))
+
+
+def _part_joules(
+    rig: Rig, total: Pass, table_s: Floats, host_s: Column, duty: DutyWatts
+) -> Floats:
+    """Of all devices of a replica: at rest all the time, and more for what is busy."""
     rest_w, memory_w, compute_w, link_w = (
         float(np.ravel(value)[0])
         for value in (duty.context_w, duty.memory_w, duty.compute_w, duty.link_w)
     )
-    found = {}
-    for name, total in parts.items():
-        table = seconds[name]
-        busy_j = (
-            memory_w * np.asarray(total.peak_hbm_s)
-            + compute_w * np.asarray(total.peak_compute_s)
-            + link_w * np.asarray(total.inside_s)
-        )
-        busy_j = np.broadcast_to(busy_j, table.size).reshape(table.shape)
-        rest_s = table + host_s.get(name, 0.0)
-        found[f"{name}_j"] = devices * (rest_w * rest_s + busy_j)
-    return StepJoules(**found, idle_w=rest_w * devices)
+    busy_j = (
+        memory_w * np.asarray(total.peak_hbm_s)
+        + compute_w * np.asarray(total.peak_compute_s)
+        + link_w * np.asarray(total.inside_s)
+    )
+    busy_j = np.broadcast_to(busy_j, table_s.size).reshape(table_s.shape)
+    return np.asarray(float(rig.plans.devices[0]) * (rest_w * (table_s + host_s) + busy_j))
 
 
 def pool_blocks(rig: Rig, tokens: float) -> int:
@@ -143,13 +188,13 @@ def spaced(most: int, spacing_frac: float, whole_to: int) -> Codes:
 
 def _at(rig: Rig, sequences: Floats, contexts: Floats) -> Parts:
     """Decoding steps of so many sequences that meet so many keys each."""
-    return decode_parts(taken_rig(rig, _zeros(sequences)), sequences, contexts)
+    return step_parts(taken_rig(rig, _zeros(sequences)), sequences, contexts)
 
 
-def _chunks(rig: Rig, contexts: Floats, chunks: Floats) -> Parts:
-    """One chunk each, after a context."""
+def _chunks(rig: Rig, contexts: Floats, chunks: Floats) -> Pass:
+    """Attention of one chunk each, after a context."""
     rows = taken_rig(rig, _zeros(chunks))
-    return prefill_parts(rows, np.ones(len(chunks)), chunks, contexts)
+    return prefill_attention(rows, np.ones(len(chunks)), chunks, contexts)
 
 
 def _zeros(like: Floats) -> Codes:

@@ -21,6 +21,7 @@ from planner.serving.load import ServeLoad, checks_of, load_of_seed
 from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.watts import lane_duty
 from simkernel.columns import Codes, Floats, Masks
+from simkernel.lane import Lane
 from simkernel.models import Model
 from simkernel.peak import peak_stream, warmed_from_empty
 from simkernel.replay.fleet import Fleet
@@ -29,8 +30,7 @@ from simkernel.replay.requests import Requests
 from simkernel.replay.results import ReplayResult
 from simkernel.replay.serve import replay
 from simkernel.replay.tables import StepTables
-from simkernel.serve_open import Lane
-from simkernel.serving_passes import Rig
+from simkernel.serving_rig import Rig
 from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
 from simkernel.workload import percentile_frac
 
@@ -150,6 +150,10 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
         block_tokens=BLOCK_TOKENS,
         pool_blocks=pool_blocks(rig, engine.load.peak.mix.context_tokens),
         max_context_tokens=context_tokens(rig.model, engine.load),
+        drafted_tokens=int(plans.drafted_tokens[0]),
+        first_accept_frac=float(plans.first_accept_frac[0]),
+        later_accept_frac=float(plans.later_accept_frac[0]),
+        copies=int(plans.attention_data_parallel[0]),
     )
     return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
 
@@ -184,7 +188,7 @@ def requests_of(plan: Plan, load: ServeLoad) -> tuple[Requests, Masks, Codes]:
     stream = load.demand.requests
     tokens = (stream.prompt_tokens + stream.output_tokens).astype(float)
     mix = load.peak.mix
-    each_tokens = mix.prompt_tokens_mean + mix.output_tokens_mean
+    each_tokens = float(mix.prompt_tokens_mean + mix.output_tokens_mean)
     most_per_s = float(plan.closed.found.saturated_per_s[0]) * plan.replicas
     window = warmed_from_empty(load.window, stream.arrival_s, tokens, most_per_s * each_tokens)
     found, is_counted = peak_stream(stream, window, FOLLOW_S)

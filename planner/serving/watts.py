@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.columns import Floats
+from simkernel.lane import Lane
+from simkernel.lane_pace import Pace
 from simkernel.power import DutyWatts, device_w, duty_watts, host_w
 from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac
-from simkernel.serve_open import Lane, Pace
-from simkernel.serving_passes import Rig
+from simkernel.serving_rig import Rig
 from simkernel.step_curves import COMPUTE, FLOOR, INSIDE, PEAK_COMPUTE, PEAK_HBM
 
 
@@ -56,11 +57,19 @@ def mean_step(lane: Lane, at: Pace) -> Floats:
         at.decoding_sequences, 1.0
     )
     head = curves.of(curves.head_s, at.decoding_sequences)
-    plain = curves.of(curves.layers_s, at.decoding_sequences)
-    carrying = curves.of(curves.layers_s, at.decoding_sequences + at.carried_tokens)
+    tokens, carried = at.standing.mean_tokens, at.mean_carried_tokens
+    plain = curves.of(curves.layers_s, tokens)
+    carrying = curves.of(curves.layers_s, tokens + carried)
+    if curves.shared is not None:
+        for part_s in (curves.shared.experts_s, curves.shared.exchange_s):
+            plain = plain + curves.of(part_s, tokens)
+            carrying = carrying + curves.of(part_s, tokens + carried)
     prompts = curves.prompts_s.mean(axis=2)[:, curves.layout] * at.arrivals
     layers = plain + at.carrying_frac * (carrying - plain)
-    return np.asarray(layers + head + decode + prompts)
+    total = np.asarray(layers + head + decode + prompts)
+    if curves.shared is not None:
+        total[FLOOR] = np.minimum(total[FLOOR], at.step_s)
+    return total
 
 
 def capped_slower_frac(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> Floats:

@@ -15,8 +15,8 @@ from simkernel.hardware import Chips
 from simkernel.models import Model
 from simkernel.serve import Load, Steady, offline_run, static_batch, steady
 from simkernel.serving_engine import Engine, EngineCurves
-from simkernel.serving_passes import rig_of
 from simkernel.serving_plans import ServingPlans, serving_plan_of
+from simkernel.serving_rig import rig_of
 
 METRICS = (TTFT, TPOT, OUTPUT)
 BASE_ENGINES = {"sglang_2025": "sglang", "vllm_2023": ""}

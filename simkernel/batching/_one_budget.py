@@ -17,6 +17,7 @@ from simkernel.batching._house import (
     take_blocks,
     throw_out_last,
     tokens_due,
+    tokens_wanted,
 )
 from simkernel.replay.state import Jobs, Limits, Lists, Seats
 
@@ -37,7 +38,7 @@ def go_on(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) 
     count, budget = 0, limits.token_budget
     while count < lists[replica].running_count and budget > 0:
         request = seats[replica, count].running
-        tokens = min(tokens_due(request, jobs), budget)
+        tokens = min(tokens_wanted(request, jobs, limits), budget)
         if not _make_room(replica, request, tokens, jobs, lists, limits, seats):
             break
         count = join(replica, count, request, tokens, seats)

@@ -28,6 +28,7 @@ import simkernel
 from simkernel import plugins
 from simkernel.replay import dispatch
 from simkernel.replay.engine import advance as engine_advance
+from simkernel.replay.engine import advance_together as engine_advance_together
 from simkernel.replay.state import House
 
 ROOT = Path(simkernel.__path__[0])
@@ -48,12 +49,23 @@ CACHE_VARIABLE = "CLUSTER_PLANNER_CACHE"
 @cache
 def advance() -> Callable[[int, House], int]:
     """The compiled `engine.advance`; compiled at its first call, or read from the cache."""
+    return _kept(advance_lent)
+
+
+@cache
+def advance_together() -> Callable[[int, House], int]:
+    """The compiled `engine.advance_together`: a loop apart, so that neither waits for both."""
+    return _kept(together_lent)
+
+
+def _kept(loop: Callable[[int, House], int]) -> Callable[[int, House], int]:
+    """The loop for numba, with the cache in its own folder."""
     folder, settings = cache_folder(), cast(Any, numba.config)
     before = settings.CACHE_DIR
     try:
         settings.CACHE_DIR = str(folder or "")
         keep = numba.njit(cache=folder is not None, nogil=True)
-        return keep(_with_compiled_world(advance_lent, {}))
+        return cast(Callable[[int, House], int], keep(_with_compiled_world(loop, {})))
     finally:
         settings.CACHE_DIR = before
 
@@ -61,6 +73,11 @@ def advance() -> Callable[[int, House], int]:
 def advance_lent(events: int, house: House) -> int:
     """The loop over arrays without an owner."""
     return engine_advance(events, _owned_by_the_caller(house))
+
+
+def together_lent(events: int, house: House) -> int:
+    """The loop of groups over arrays without an owner."""
+    return engine_advance_together(events, _owned_by_the_caller(house))
 
 
 def _lent(_context: Any, house: Any) -> Any:

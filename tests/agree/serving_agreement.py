@@ -10,21 +10,16 @@ from planner.serving.evaluate import LEAST_PLACES
 from simkernel.full_lane import held, thrown
 from simkernel.hardware import PRECISIONS
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
+from simkernel.lane import Lane
+from simkernel.lane_pace import arrivals_at, is_roomy, pace, saturated
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
-from simkernel.serve_open import (
-    Lane,
-    arrivals_at,
-    is_roomy,
-    latencies,
-    pace,
-    saturated,
-)
+from simkernel.serve_open import latencies
 from simkernel.serving_mix import mix_of
-from simkernel.serving_passes import rig_of
 from simkernel.serving_plans import serving_plan_of
+from simkernel.serving_rig import rig_of
 from simkernel.serving_tables import step_tables
 from simkernel.step_curves import step_curves
 

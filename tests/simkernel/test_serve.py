@@ -9,8 +9,9 @@ from simkernel.models import state_bytes
 from simkernel.ops import summed
 from simkernel.serve import Load, offline_run, static_batch, steady
 from simkernel.serving_engine import Engine
-from simkernel.serving_passes import _share, decode_parts, prefill_parts, rig_of
+from simkernel.serving_passes import _share, decode_parts, prefill_parts
 from simkernel.serving_plans import ServingPlans, serving_plan_of
+from simkernel.serving_rig import rig_of
 from simkernel.share import touched_experts
 from simkernel.stack import ISOLATED
 
@@ -85,6 +86,7 @@ def test_small_batches_read_only_the_experts_they_meet():
         cut_tokens = np.array([1.0, 4.0, 10_000.0])
         expert = expert_tensor = 1.0
         stack = ISOLATED
+        copied_experts = 0.0
 
     touched = touched_experts(Asked, kind)
     assert touched == pytest.approx([8.0, 256 * (1 - (1 - 8 / 256) ** 4), 256.0])

@@ -7,15 +7,9 @@ import pytest
 from test_serving_tables import rig
 
 from simkernel.full_lane import held, thrown
-from simkernel.serve_open import (
-    Lane,
-    arrivals_at,
-    is_roomy,
-    latencies,
-    most_arrivals,
-    pace,
-    saturated,
-)
+from simkernel.lane import Lane
+from simkernel.lane_pace import arrivals_at, is_roomy, most_arrivals, pace, saturated
+from simkernel.serve_open import latencies
 from simkernel.serving_mix import mix_of
 from simkernel.step_curves import step_curves, taken_rig
 

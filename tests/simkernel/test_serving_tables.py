@@ -7,8 +7,9 @@ from costdata import catalog as catalogue
 from costdata.configs import read_model
 from simkernel.hardware import PRECISIONS
 from simkernel.power import duty_watts
-from simkernel.serving_passes import decode_parts, launched_s, prefill_parts, rig_of
+from simkernel.serving_passes import decode_parts, launched_s, prefill_parts
 from simkernel.serving_plans import serving_plan_of
+from simkernel.serving_rig import rig_of
 from simkernel.serving_tables import spaced, step_tables
 from simkernel.step_curves import step_curves, taken_rig
 
@@ -75,7 +76,10 @@ def test_layers_and_head_between_points_are_the_pass(made):
     tokens = rng.integers(1, 8193, 300).astype(float)
     passes = decode_parts(rows(one, 300), tokens, np.ones(300))
     direct = parts_s(passes, lambda name: name not in ("attention", "head"))
-    read = np.interp(tokens, tables.tokens, tables.token_s) - float(one.engine.step_s)
+    token_s = np.array(tables.token_s)
+    if tables.together:
+        token_s += tables.together.experts_s + tables.together.exchange_s
+    read = np.interp(tokens, tables.tokens, token_s) - float(one.engine.step_s)
     assert np.max(np.abs(read / direct - 1.0)) < WANTED
     sequences = rng.integers(1, 513, 300).astype(float)
     direct = parts_s(decode_parts(rows(one, 300), sequences, np.ones(300)), lambda n: n == "head")
