@@ -25,6 +25,9 @@ from simkernel.errors import BadFile, unknown
 from simkernel.workload import Prefixes, RequestStream, recorded_span_s
 
 MOST_TOKENS = 100_000_000  # our choice: ten times the longest context offered; more is a slip
+NO_SESSION = ("", "None")
+"""Cells that name no session: blank ones, and what a line does not have."""
+
 NO_PROMPT = "no prompt tokens"
 NO_OUTPUT = "no output tokens"
 
@@ -381,8 +384,9 @@ def _trace(whole: _Part, form: TraceFormat, time_unit: str, faults: RowFaults) -
 
 
 def _requests(whole: _Part, form: TraceFormat, arrival_s: Floats, kept: Codes) -> RequestStream:
-    names = dict.fromkeys(whole.sessions)
+    names = dict.fromkeys(name for name in whole.sessions if name not in NO_SESSION)
     codes = {name: code for code, name in enumerate(names)}
+    alone = iter(range(len(names), len(names) + len(whole.sessions)))  # nobody's: one each
     starts = np.concatenate([[0], np.cumsum(whole.hash_counts)])
     every = RequestStream(
         arrival_s=arrival_s,
@@ -390,7 +394,9 @@ def _requests(whole: _Part, form: TraceFormat, arrival_s: Floats, kept: Codes) -
         output_tokens=whole.output.astype(np.int64),
         span_s=0.0,
         prefixes=Prefixes(whole.hashes, starts, form.block_tokens) if len(starts) > 1 else None,
-        session_codes=np.array([codes[n] for n in whole.sessions]) if names else None,
+        session_codes=np.array([codes[n] if n in codes else next(alone) for n in whole.sessions])
+        if names
+        else None,
         priorities=whole.priorities if len(whole.priorities) else None,
     )
     times = arrival_s[kept] - arrival_s[kept[0]]

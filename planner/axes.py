@@ -15,6 +15,7 @@ from types import MappingProxyType
 from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA
 from simkernel import plugins
 from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD
+from simkernel.drafting import MOST_DRAFTED
 from simkernel.hardware import PRECISIONS, SCALEOUT_FABRICS, TOPOLOGIES
 
 Level = int | float | str
@@ -31,6 +32,10 @@ CACHES = ("bf16", "fp16", "fp8")
 
 DEFAULT_SCHEDULE = "one_forward_one_backward"
 DEFAULT_PLACEMENT = "tp-cp-ep-dp-pp"
+
+NO_DRAFTS, DRAFTS = "none", ("mtp", "eagle", "draft")
+"""Ways of drafting ahead: the model's prediction layers, a trained head, a small model."""
+ONE_BATCH, TWO_BATCHES = "none", "two_batch"
 
 TRAIN = ("train", "mixed", "fleet")
 SERVE = ("serve", "mixed", "fleet")
@@ -218,7 +223,20 @@ def _serve_axes() -> tuple[Axis, ...]:
             "replicas", "", SERVE, "integer", (DERIVED,), "copies of the service, from the load",
             words=(DERIVED,),
         ),
-        Axis("speculative", "", SERVE, "name", ("none",), "draft method", ready=("none",)),
+        Axis(
+            "speculative", "", SERVE, "name", (NO_DRAFTS,),
+            "who drafts how many tokens ahead in each step: mtp:1, eagle:3, draft:4",
+            names=(NO_DRAFTS, *(f"{m}:{k}" for m in DRAFTS for k in range(1, MOST_DRAFTED + 1))),
+        ),
+        Axis(
+            "batch_overlap", "", SERVE, "name", (ONE_BATCH,),
+            "two micro-batches hide each other's exchange between experts, or one batch",
+            names=(ONE_BATCH, TWO_BATCHES),
+        ),
+        Axis(
+            "redundant_experts", "", SERVE, "integer", (0,),
+            "slots for second copies of the busiest experts, in all", least=0,
+        ),
         Axis(
             "prefix_cache", "", SERVE, "name", ("none",), "reuse of shared prompt beginnings",
             ready=("none",),
@@ -268,6 +286,7 @@ ALIASES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "dualpipe": "dual_pipe",
             "dualpipev": "dual_pipe_v",
         },
+        "speculative": {"off": NO_DRAFTS, **{method: f"{method}:1" for method in DRAFTS}},
         "placement": {name.replace("ep-", ""): name for name in AXES["placement"].names},
     }
 )

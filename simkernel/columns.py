@@ -22,10 +22,11 @@ Column = float | npt.NDArray[Any]
 def taken(value: Any, rows: Codes) -> Any:
     """The same structure for some rows: arrays are indexed, dataclasses and containers walked.
 
-    Numbers and arrays of one row stand for every row.
+    Numbers and arrays of one row stand for every row, and so do views that repeat one row.
     """
     if isinstance(value, np.ndarray):
-        one_row = len(value) == 1
+        one_row = is_one_row(value)
+        value = value[:1] if one_row else value
         return np.broadcast_to(value, (len(rows), *value.shape[1:])) if one_row else value[rows]
     if is_dataclass(value) and not isinstance(value, type):
         picked = {f.name: taken(getattr(value, f.name), rows) for f in fields(value)}
@@ -35,6 +36,21 @@ def taken(value: Any, rows: Codes) -> Any:
     if isinstance(value, tuple):
         return tuple(taken(item, rows) for item in value)
     return value
+
+
+def kept(value: Any, rows: Codes) -> Any:
+    """As `taken`, but columns of one row stay one row: equations spread them by themselves."""
+    if isinstance(value, np.ndarray):
+        return value[:1] if is_one_row(value) else value[rows]
+    if is_dataclass(value) and not isinstance(value, type):
+        names = type(value).__dataclass_fields__
+        return type(value)(**{name: kept(getattr(value, name), rows) for name in names})
+    return value
+
+
+def is_one_row(values: Floats) -> bool:
+    """An array of one row, or a view that repeats one row without holding it more than once."""
+    return len(values) == 1 or (len(values) > 0 and values.strides[0] == 0)
 
 
 def distinct(columns: Sequence[Codes]) -> tuple[Codes, Codes]:

@@ -169,6 +169,8 @@ class Model:
     counts (final norm, head bias). `weight_precision` is that of the bulk of the weights, while
     `kept_parts` of the parameter ledger stay in 16 bits; `cache_precision` and `state_precision`
     are what the file asks for, "" where it is silent. `notes` say what the file left open.
+    `drafters` guess tokens ahead of it, one a way of drafting; one that `shares_tables` reads the
+    embedding and the head of its target.
     """
 
     name: str
@@ -188,6 +190,8 @@ class Model:
     state_precision: str = ""
     kept_parts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    drafters: tuple[Model, ...] = ()
+    shares_tables: bool = False
 
     @property
     def layers(self) -> int:

@@ -7,7 +7,7 @@ than it is. So the window comes with a warm-up before it and the work left over 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,22 +91,62 @@ def peak_window(
     )
 
 
-def peak_stream(stream: RequestStream, window: PeakWindow) -> tuple[RequestStream, Masks]:
+def peak_stream(
+    stream: RequestStream, window: PeakWindow, follow_s: float = 0.0
+) -> tuple[RequestStream, Masks]:
     """The requests of a window and of its warm-up, times from the start of the warm-up.
 
     Parameters
     ----------
     stream : what the window was found in
     window : from `peak_window`
+    follow_s : after the window, whose requests come too: the last ones of the window would else
+        be answered by a fleet that empties
 
     Returns
     -------
     the requests, and (n,) which of them are of the window and count
     """
-    rows = np.arange(window.first_row, window.end_row)
+    end_s = window.end_s + follow_s
+    end_row = max(int(np.searchsorted(stream.arrival_s, end_s, side="left")), window.end_row)
+    rows = np.arange(window.first_row, end_row)
     arrival_s = stream.arrival_s[rows] - window.warm_up_from_s
-    span_s = window.end_s - window.warm_up_from_s
-    return stream.take(rows, arrival_s, span_s), rows >= window.start_row
+    is_counted = (rows >= window.start_row) & (rows < window.end_row)
+    return stream.take(rows, arrival_s, end_s - window.warm_up_from_s), is_counted
+
+
+def warmed_from_empty(
+    window: PeakWindow, arrival_s: Floats, tokens: Floats, capacity_tokens_per_s: float
+) -> PeakWindow:
+    """The window with a warm-up that begins when a fleet of this capacity last had no backlog.
+
+    Parameters
+    ----------
+    window : from `peak_window`
+    arrival_s, tokens : (n,) as it was found in
+    capacity_tokens_per_s : what the fleet serves
+
+    Notes
+    -----
+    Looked for in steps of the warm-up, and no further back than ten of them: a fleet that was
+    behind for longer is overloaded, which its replay tells as well.
+    """
+    step_s = window.start_s - window.warm_up_from_s
+    back = window.start_s - step_s * np.arange(1.0, MOST_WARM_UPS + 1.0)
+    back = np.maximum(back, float(arrival_s[0]))
+    left = backlog_tokens(arrival_s, tokens, capacity_tokens_per_s, back)
+    free = np.flatnonzero(left <= 0.0)
+    at = int(free[0]) if len(free) else len(back) - 1
+    first = int(np.searchsorted(arrival_s, back[at], side="left"))
+    return replace(
+        window,
+        warm_up_from_s=float(back[at]),
+        first_row=first,
+        warm_up_backlog_tokens=float(left[at]),
+    )
+
+
+MOST_WARM_UPS = 10
 
 
 def backlog_tokens(

@@ -7,6 +7,8 @@ context power while it waits for others. Caps on the clock are in `power_cap`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from simkernel.columns import Column, Floats
@@ -65,6 +67,54 @@ def mean_device_w(curve: PowerCurve, busy_frac: Column, busy_w: Column) -> Colum
     above idle (MLPerf Training v4.0, tests/anchors/training_power.toml): linear in duty.
     """
     return curve.context_w + (busy_w - curve.context_w) * busy_frac
+
+
+@dataclass(frozen=True)
+class DutyWatts:
+    """Watts of one device that add up over steps, (n,) or numbers: at rest, and more for work [W].
+
+    `memory_w`, `compute_w` and `link_w` while a resource would be busy at its full rate.
+    """
+
+    context_w: Column
+    memory_w: Column
+    compute_w: Column
+    link_w: Column
+
+
+def duty_watts(
+    curve: PowerCurve,
+    memory_frac: Column,
+    compute_frac: Column,
+    link_frac: Column,
+    most_w: Column,
+) -> DutyWatts:
+    """The curve of a device as a sum, right at some mean shares.
+
+    Parameters
+    ----------
+    curve : (n,) or one row
+    memory_frac, compute_frac, link_frac : (n,) mean shares of all time, gaps included, 0..1
+    most_w : (n,) cap on the mean [W]
+
+    Notes
+    -----
+    The curves bend and are made of whole runs: summed step by step they come out a fifth low.
+    A straight line from rest through the run's own mean gives the run the curve's watts.
+    """
+    memory, arithmetic = np.maximum(memory_frac, 1e-9), np.maximum(compute_frac, 1e-9)
+    memory_w = curve.memory_w * np.power(memory, curve.memory_exponent)
+    compute_w = curve.compute_w * np.power(arithmetic, curve.compute_exponent)
+    link_w = curve.communication_w * link_frac
+    risen_w = np.maximum(memory_w + compute_w + link_w, 1e-9)
+    room_w = np.maximum(np.minimum(most_w, curve.cap_w) - curve.context_w, 0.0)
+    kept_frac = np.minimum(room_w / risen_w, 1.0)
+    return DutyWatts(
+        context_w=curve.context_w,
+        memory_w=kept_frac * memory_w / memory,
+        compute_w=kept_frac * compute_w / arithmetic,
+        link_w=kept_frac * curve.communication_w,
+    )
 
 
 def host_w(curve: PowerCurve, busy_frac: Column) -> Column:

@@ -15,7 +15,8 @@ from simkernel.columns import Column, Floats
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts, summed
 from simkernel.passes import Pass
-from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+from simkernel.serving_passes import decode_parts, launched_s, prefill_parts
+from simkernel.serving_rig import Rig
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Load:
     `prompt_tokens` and `output_tokens` of one request, on average; `requests` in
     flight on the replica; `burst_frac` is the least share of the other requests that come
     together with one, whatever the engine; `has_equal_lengths` is 1 where all prompts and outputs
-    have one length.
+    have one length. How the engine was started: `held_steps` a prompt may be held back for others
+    at most, until `held_prompts` are there; `poll_steps` between two looks for new requests.
     """
 
     prompt_tokens: Column
@@ -33,6 +35,9 @@ class Load:
     requests: Column
     burst_frac: Column = 0.0
     has_equal_lengths: Column = 0.0
+    held_steps: Column = 0.0
+    held_prompts: Column = 1.0
+    poll_steps: Column = 1.0
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,15 @@ def steady(rig: Rig, load: Load) -> Steady:
     prefill = prefill_parts(rig, 1.0, load.prompt_tokens)
     host_s = rig.engine.host_s(plans.pipeline_parallel, each) + _uneven_s(rig, running, step)
     step_s = np.asarray(summed(step).floor_s + host_s)
-    prefill_s = np.asarray(summed(prefill).floor_s + engine.step_s * plans.pipeline_parallel)
+    launch_s = launched_s(rig)
+    prefill_s = (
+        np.maximum(summed(prefill).floor_s, launch_s) + engine.step_s * plans.pipeline_parallel
+    )
+    held_steps, beside = _held_back(load, each)
     tpot_s, stop_s = _mixed(rig, load, each, step, step_s, prefill_s)
-    before_s = _before(rig, load, each) * prefill_s
+    before_s = (
+        _others_s(rig, load, _before(rig, load, each) + beside, prefill) + held_steps * step_s
+    )
     first_s = stop_s + before_s + engine.request_s + engine.prompt_token_s * load.prompt_tokens
     first_s = first_s + 0.5 * tpot_s
     cycle_s = first_s + tpot_s * np.maximum(load.output_tokens - 1.0, 0.0)
@@ -119,19 +130,23 @@ def _mixed(
     engine, prompt = rig.engine, load.prompt_tokens
     after = each - 1.0 - _before(rig, load, each)
     carried_tokens = after * prompt / np.maximum(load.output_tokens, 1.0)
-    spare_tokens = np.minimum(prompt, np.maximum(rig.plans.budget_tokens - each, 1.0))
-    chunk = np.maximum(spare_tokens, carried_tokens)
+    most = np.maximum(rig.plans.budget_tokens - each, 1.0)
+    spare_tokens = np.minimum(prompt, most)
+    _, beside = _held_back(load, each)
+    chunk = np.maximum(np.minimum(spare_tokens * (1.0 + beside), most), carried_tokens)
     own_frac = carried_tokens / chunk
     carrying_frac = _carrying_frac(rig, own_frac)
     host_s = step_s - summed(step).floor_s
     parts = prefill_parts(rig, (chunk + each) / prompt, prompt)
     spared_s = (1.0 - own_frac / np.maximum(carrying_frac, 1e-9)) * _experts_more_s(parts, step)
     both = summed(parts).floor_s - np.where(own_frac > 0, spared_s, 0.0)
-    mixed_s = both + step.get("attention", Pass()).floor_s + host_s
-    apart_s = step_s + summed(prefill_parts(rig, chunk / prompt, prompt)).floor_s + engine.step_s
+    decode_s = step.get("attention", Pass()).floor_s
+    mixed_s = np.maximum(both + decode_s, launched_s(rig)) + host_s
+    alone = summed(prefill_parts(rig, chunk / prompt, prompt)).floor_s
+    apart_s = step_s + np.maximum(alone, launched_s(rig)) + engine.step_s
     long_s = engine.mixed_frac * mixed_s + (1.0 - engine.mixed_frac) * apart_s
     tpot_s = step_s + carrying_frac * np.maximum(long_s - step_s, 0.0)
-    first_s = engine.mixed_frac * (mixed_s - both) * prompt / spare_tokens + prefill_s
+    first_s = engine.mixed_frac * (decode_s + host_s) * prompt / spare_tokens + prefill_s
     return tpot_s, first_s
 
 
@@ -214,6 +229,38 @@ def static_batch(rig: Rig, load: Load) -> Steady:
         prefill=prefill,
         is_infeasible=fitting < each * lanes,
     )
+
+
+def _others_s(rig: Rig, load: Load, others: Floats, prefill: Parts) -> Floats:
+    """What prompts of others take before one's own, as many in a pass as fit its budget; (n,)."""
+    in_pass = np.floor(rig.plans.budget_tokens / load.prompt_tokens)
+    in_pass = np.clip(in_pass, 1.0, np.maximum(others, 1.0))
+    host_s = launched_s(rig) / in_pass
+    each_s = np.maximum(summed(prefill).floor_s, host_s)
+    return others * (each_s + rig.engine.step_s * rig.plans.pipeline_parallel / in_pass)
+
+
+def _held_back(load: Load, each: Floats) -> tuple[Floats, Floats]:
+    """Steps a prompt is held back for, and others that go with it, on average; (n,) each.
+
+    Notes
+    -----
+    Prompts come at random, as many in a step as sequences end in it. The first of a group waits
+    until enough are there or its steps are over, later ones for the rest of that; or an engine
+    looks for new ones every so many steps. A request is more often in a large group.
+
+    References
+    ----------
+    TensorRT-LLM, batch_wait_timeout_iters and batch_wait_max_tokens_ratio; SGLang,
+    scheduler_recv_interval.
+    """
+    rate = each / np.maximum(load.output_tokens, 1.0)
+    enough_steps = np.maximum(np.ceil(load.held_prompts) - 1.0, 0.0) / rate
+    held = np.minimum(load.held_steps, enough_steps)
+    more = rate * held
+    beside = more * (2.0 + more) / (1.0 + more) + rate * (load.poll_steps - 1.0)
+    waited = held * (1.0 + 0.5 * more) / (1.0 + more) + 0.5 * (load.poll_steps - 1.0)
+    return np.asarray(waited), np.minimum(beside, each - 1.0)
 
 
 def _before(rig: Rig, load: Load, each: Floats) -> Floats:

@@ -7,6 +7,7 @@ no kernel timing shows. Which engine a figure belongs to is known outside.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,13 @@ from simkernel.hardware import AttentionCurve, GemmCurve, LinkCurve
 
 SEEN_YEARS = 0.35
 """Before and after the reference year's start that runs of latent attention lie."""
+
+
+MIXES_FRAC = 0.5  # our choice: engines mix, 1, or stop for prompts, 0
+
+
+MIXING, PROMPTS_FIRST = "chunked_prefill", "prefill_first"
+"""Files in batching/: prompts in steps that decode as well, and prompts apart."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class Engine:
     core_frac, cache_frac : of the rate of the isolated attention core, over prompts and in decode
     layer_s, expert_layer_s, latent_layer_s : small kernels of every layer, of one with experts,
         of one with latent attention, beside what their bytes take [s]
+    launch_latent_layer_s : the host needs to launch the kernels of a layer with latent attention
+        outside a captured graph, as steps with prompts run [s]
     matures_per_year : small kernels of latent attention get shorter as releases follow each other,
         e-fold [1/year]
     stream_passes : memory traffic of element-wise kernels, times what `ops` counts
@@ -58,6 +68,8 @@ class Engine:
     memory_frac, free_frac : of a device's memory that the engine takes, and of what weights and
         reserve leave that it gives to keys and values [1]
     reserve_bytes : of it, for context, workspaces, graphs and communication [bytes]
+    full_weights_frac : of a device from which weights fill it: the engine is then given nearly all
+    full_memory_frac, full_reserve_bytes : share that it takes then, and what it keeps of that
     """
 
     gemm_frac: Column = 1.0
@@ -73,6 +85,7 @@ class Engine:
     layer_s: Column = 0.0
     expert_layer_s: Column = 0.0
     latent_layer_s: Column = 0.0
+    launch_latent_layer_s: Column = 0.0
     matures_per_year: Column = 0.0
     stream_passes: Column = 1.0
     exchange_passes: Column = 1.0
@@ -90,6 +103,9 @@ class Engine:
     memory_frac: Column = 0.9
     free_frac: Column = 1.0
     reserve_bytes: Column = 4e9
+    full_weights_frac: Column = 0.85
+    full_memory_frac: Column = 0.95
+    full_reserve_bytes: Column = 3e9
 
     def aged(self, years: Column) -> Engine:
         """The engine some years later, or earlier where negative.
@@ -104,16 +120,34 @@ class Engine:
         return replace(self, latent_layer_s=self.latent_layer_s * shorter)
 
     def host_s(self, stages: Column, sequences: Column) -> Column:
-        """The host's part of a step: every stage has one that schedules, the last one samples.
+        """The host's part of a step: it schedules once for every stage that a slot comes to.
 
         Parameters
         ----------
         stages : (n,) of the pipeline
         sequences : (n,) that get a token in this step
+
+        Notes
+        -----
+        Each time it walks over the running sequences of all slots, as many slots as stages.
         """
-        return self.step_s * stages + self.sequence_s * sequences
+        return self.step_s * stages + self.sequence_s * sequences * stages**2
 
     @property
+    def is_stopped_by_prompts(self) -> bool:
+        """Decoding stops while prompts run; one engine of numbers."""
+        return float(np.asarray(self.mixed_frac)) < MIXES_FRAC
+
+    def batching(self, policy: str) -> str:
+        """The policy that forms batches: engines that stop for prompts take them before all else.
+
+        Parameters
+        ----------
+        policy : as a study names it
+        """
+        return PROMPTS_FIRST if self.is_stopped_by_prompts and policy == MIXING else policy
+
+    @cached_property
     def is_by_row(self) -> bool:
         """One number or more is given per candidate."""
         return any(isinstance(getattr(self, f.name), np.ndarray) for f in fields(self))

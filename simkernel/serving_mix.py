@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Column, Floats
 
 SHARES = 16
 """Equal shares of the prompts that stand for their lengths."""
@@ -22,20 +23,25 @@ class Mix:
     prompt_tokens_mean, prompt_sd_tokens, output_tokens_mean, output_sd_tokens : tokens
     context_tokens : keys that a decoding sequence meets: long answers decode longest
     answer_share_frac : mean of 1 / (output - 1) over requests with later tokens
+
+    Notes
+    -----
+    Numbers of one stream; (several, 1) of several that are looked at side by side, their prompts
+    (q, several, 1).
     """
 
     prompt_tokens: Floats
-    prompt_tokens_mean: float
-    prompt_sd_tokens: float
-    output_tokens_mean: float
-    output_sd_tokens: float
+    prompt_tokens_mean: Column
+    prompt_sd_tokens: Column
+    output_tokens_mean: Column
+    output_sd_tokens: Column
     context_tokens: float
-    answer_share_frac: float
+    answer_share_frac: Column
 
-    @property
-    def later_tokens(self) -> float:
+    @cached_property
+    def later_tokens(self) -> Column:
         """Output tokens after the first, on average."""
-        return max(self.output_tokens_mean - 1.0, 0.0)
+        return np.maximum(self.output_tokens_mean - 1.0, 0.0)
 
 
 def mix_of(prompt_tokens: Codes, output_tokens: Codes) -> Mix:

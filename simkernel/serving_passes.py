@@ -8,26 +8,22 @@ all-reduce whole activations instead of gathering and scattering shares of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
-from simkernel.columns import Column, Floats
+from simkernel.columns import Column, Floats, is_one_row
 from simkernel.exchange import collective, distinct_domains
 from simkernel.hardware import (
-    OPERATIONS,
     PRECISION_BYTES,
     PRECISIONS,
     AttentionCurve,
     Chips,
-    GemmCurve,
-    LinkCurve,
 )
 from simkernel.keeping import PLAIN, WIDE_BYTES
 from simkernel.models import Core, LayerKind, Model, layer_counts, mean_keys
 from simkernel.ops import Parts, elementwise, head_product, layer_products, state_scan
 from simkernel.passes import Pass, computed
-from simkernel.placement import Placement, place
 from simkernel.roofline import (
     CoreShape,
     GemmRates,
@@ -37,11 +33,10 @@ from simkernel.roofline import (
     stream_rates,
     stream_work,
 )
-from simkernel.serving_engine import Engine, EngineCurves
-from simkernel.serving_plans import ServingPlans
+from simkernel.serving_engine import Engine
+from simkernel.serving_rig import Rig
 from simkernel.share import Share
 from simkernel.stack import Stack
-from simkernel.traffic import Network, network
 
 LEAST_BYTES = 0.9
 """Bytes of a value below which it has 4 bits."""
@@ -57,66 +52,9 @@ Meeting = Callable[[LayerKind, Core], Pass]
 """What one attention core of a layer takes."""
 
 
-@dataclass(frozen=True)
-class Rig:
-    """What does not change from step to step: a model on placed chips under an engine.
-
-    `chips` and `grouped_chips` have the engine's product curves, (n,) rows both.
-    """
-
-    model: Model
-    engine: Engine
-    plans: ServingPlans
-    chips: Chips
-    grouped_chips: Chips
-    curves: EngineCurves
-    placement: Placement
-    network: Network
-
-
-def rig_of(
-    model: Model, engine: Engine, chips: Chips, curves: EngineCurves, plans: ServingPlans
-) -> Rig:
-    """Plans on chips under an engine; `chips` and `curves` have one row per plan.
-
-    Notes
-    -----
-    A precision that a chip cannot multiply in is one of the weights alone: products run in 16
-    bits and read narrow weights.
-    """
-    placement = place(plans.degrees, plans.supernode_devices, plans.placement_code)
-    links = replace(chips.scaleup, **_first_column(chips.scaleup, curves.all_reduce))
-    able = replace(_weights_only(chips, curves.gemm), scaleup=links)
-    grouped = _weights_only(chips, curves.grouped)
-    wires = network(able, plans.supernode_devices, plans.oversubscription)
-    return Rig(model, engine, plans, able, grouped, curves, placement, wires)
-
-
-def _first_column(links: LinkCurve, all_reduce: LinkCurve) -> dict[str, Floats]:
-    """Link curves with another all-reduce, whose column is the first."""
-    cells = {}
-    for name in ("wire_frac", "base_s", "step_s"):
-        column = np.array(getattr(links, name), dtype=float)
-        column[:, OPERATIONS.index("all_reduce")] = getattr(all_reduce, name)
-        cells[name] = column
-    return cells
-
-
-def _weights_only(chips: Chips, curve: GemmCurve) -> Chips:
-    """Chips on which every precision multiplies: in 16 bits where they have no other way."""
-    wide = chips.peak_flop_per_s[:, :1]
-    wide = np.where(np.isnan(wide), chips.peak_flop_per_s[:, 1:2], wide)
-    peaks = np.where(np.isnan(chips.peak_flop_per_s), wide, chips.peak_flop_per_s)
-
-    def filled(values: Floats) -> Floats:
-        first = np.where(np.isnan(values[:, :1]), values[:, 1:2], values[:, :1])
-        return np.where(np.isnan(values), first, values)
-
-    every = {f.name: filled(getattr(curve, f.name)) for f in fields(GemmCurve)}
-    return replace(chips, peak_flop_per_s=peaks, gemm=GemmCurve(**every))
-
-
-def decode_parts(rig: Rig, sequences: Column, context_tokens: Column) -> Parts:
+def decode_parts(
+    rig: Rig, sequences: Column, context_tokens: Column, queries: Column = 1.0
+) -> Parts:
     """One token for each of some sequences, through all layers of all stages, by what it is for.
 
     Parameters
@@ -124,8 +62,33 @@ def decode_parts(rig: Rig, sequences: Column, context_tokens: Column) -> Parts:
     rig : n candidates
     sequences : (n,) of one attention group and one pipeline slot
     context_tokens : (n,) keys that each of them meets, on average
+    queries : (n,) tokens of each instead, which meet the same keys in one reading of them; the
+        head still has one row per sequence
     """
-    share = _share(rig, sequences, sequences, context_tokens)
+    share = _decode_share(rig, sequences, context_tokens, queries)
+    return _all_layers(rig, share, _decode_meeting(rig, share, context_tokens), share.sequences)
+
+
+def decode_attention(
+    rig: Rig, sequences: Column, context_tokens: Column, queries: Column = 1.0
+) -> Pass:
+    """Attention alone of a decode pass; as `decode_parts`."""
+    share = _decode_share(rig, sequences, context_tokens, queries)
+    return _all_attention(rig, _decode_meeting(rig, share, context_tokens))
+
+
+def head_of(rig: Rig, rows: Column) -> Pass:
+    """Logits of some rows."""
+    return head_product(_share(rig, rows, rows, 1.0), rig.model, np.maximum(rows, 1.0))
+
+
+def _decode_share(rig: Rig, sequences: Column, context_tokens: Column, queries: Column) -> Share:
+    sequences = np.asarray(sequences, dtype=float) * np.ones(len(rig.plans))
+    return _share(rig, sequences * queries, sequences, context_tokens)
+
+
+def _decode_meeting(rig: Rig, share: Share, context_tokens: Column) -> Meeting:
+    """What cores of decoding sequences take."""
     cache_bytes = rig.plans.cache_bytes_per_value
     is_narrow = cache_bytes < WIDE_BYTES
 
@@ -133,13 +96,15 @@ def decode_parts(rig: Rig, sequences: Column, context_tokens: Column) -> Parts:
         if core.kind == "state":
             return _state_step(share, core)
         both = rig.curves.latent_decode if core.kind == "mla" else rig.curves.decode
+        chips = rig.kernels
         cells = {f.name: _picked(getattr(both, f.name), is_narrow) for f in fields(AttentionCurve)}
         faster = {n: cells[n] * rig.engine.cache_frac for n in ("flop_frac_max", "hbm_frac")}
-        rates = attention_rates(replace(rig.chips, attention=AttentionCurve(**(cells | faster))))
+        chips = replace(chips, attention=AttentionCurve(**(cells | faster)))
+        rates = attention_rates(chips)
         shape = _decode_core(share, kind, core, context_tokens, cache_bytes)
         return computed(attention_work(rates, shape))
 
-    return _all_layers(rig, share, met, sequences)
+    return met
 
 
 def prefill_parts(
@@ -155,15 +120,44 @@ def prefill_parts(
     context_tokens : (n,) of each that were computed before and stand in the cache
     """
     share = _share(rig, prompts * prompt_tokens, prompts, prompt_tokens)
+    return _all_layers(rig, share, _prefill_meeting(rig, share, context_tokens), prompts)
+
+
+def prefill_attention(
+    rig: Rig, prompts: Column, prompt_tokens: Column, context_tokens: Column = 0.0
+) -> Pass:
+    """Attention alone of a pass over prompts; as `prefill_parts`."""
+    share = _share(rig, prompts * prompt_tokens, prompts, prompt_tokens)
+    return _all_attention(rig, _prefill_meeting(rig, share, context_tokens))
+
+
+def _prefill_meeting(rig: Rig, share: Share, context_tokens: Column) -> Meeting:
+    """What cores of prompts take."""
 
     def met(kind: LayerKind, core: Core) -> Pass:
         if core.kind == "state":
             return state_scan(share, core, 1.0)
         curve = rig.curves.latent_prefill if core.kind == "mla" else rig.curves.prefill
-        rates = attention_rates(replace(rig.chips, attention=curve), rig.engine.core_frac)
+        chips = replace(rig.kernels, attention=curve)
+        rates = attention_rates(chips, rig.engine.core_frac)
         return computed(attention_work(rates, _prompt_core(share, core, context_tokens)))
 
-    return _all_layers(rig, share, met, prompts)
+    return met
+
+
+def _all_attention(rig: Rig, met: Meeting) -> Pass:
+    """Cores of all layers, as `_all_layers` sums them."""
+    total, longest = Pass(), _longest_stage(rig)
+    for kind, count in zip(rig.model.kinds, layer_counts(rig.model), strict=True):
+        part = sum((met(kind, core) for core in kind.cores if count), start=Pass())
+        total = total + part.times(longest * count)
+    return total
+
+
+def _longest_stage(rig: Rig) -> Column:
+    """Layers of the longest stage over the mean: the others wait for it."""
+    stages, layers = rig.plans.pipeline_parallel, float(rig.model.layers)
+    return np.asarray(np.ceil(layers / stages) * stages / layers)
 
 
 def _all_layers(rig: Rig, share: Share, met: Meeting, rows: Column) -> Parts:
@@ -171,8 +165,7 @@ def _all_layers(rig: Rig, share: Share, met: Meeting, rows: Column) -> Parts:
 
     Stages that do not divide the layers wait for the longest one.
     """
-    stages, layers = rig.plans.pipeline_parallel, float(rig.model.layers)
-    longest = np.ceil(layers / stages) * stages / layers
+    stages, longest = rig.plans.pipeline_parallel, _longest_stage(rig)
     total: Parts = {}
     for kind, count in zip(rig.model.kinds, layer_counts(rig.model), strict=True):
         for name, part in layer_parts(rig, share, kind, met).items() if count else ():
@@ -182,6 +175,20 @@ def _all_layers(rig: Rig, share: Share, met: Meeting, rows: Column) -> Parts:
     total["pipeline_parallel"] = send.times(stages - 1.0)
     total["head"] = head_product(share, rig.model, np.maximum(rows, 1.0))
     return total
+
+
+def launched_s(rig: Rig) -> Floats:
+    """The host needs to launch all kernels of a step outside a captured graph; (n,) [s].
+
+    Steps of decoding alone are captured once and replayed; those that carry prompts are launched
+    kernel by kernel, and are no shorter than that, however little they compute. Seen where layers
+    have latent attention, whose products are many and small.
+    """
+    total_s = np.zeros(len(rig.plans))
+    for kind, count in zip(rig.model.kinds, layer_counts(rig.model), strict=True):
+        is_latent = kind.core is not None and kind.core.kind == "mla"
+        total_s = total_s + count * is_latent * rig.engine.launch_latent_layer_s
+    return total_s
 
 
 def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
@@ -304,7 +311,7 @@ def _decode_core(
         queries=share.tokens,
         mean_keys=keys,
         sequence_tokens=keys,
-        key_tokens=share.tokens * keys,
+        key_tokens=share.sequences * keys,
         heads=heads,
         kv_heads=kv_heads,
         key_dim=key_dim,
@@ -349,6 +356,8 @@ def _prompt_core(share: Share, core: Core, context: Column) -> CoreShape:
 
 def _picked(values: Floats, is_narrow: Floats) -> Floats:
     """One of two columns, by row."""
+    if is_one_row(values) and (is_narrow == is_narrow[0]).all():
+        return values[:1, int(is_narrow[0])]
     return np.where(is_narrow, values[:, 1], values[:, 0])
 
 
@@ -361,7 +370,7 @@ def _keys_kept(core: Core, context: Column) -> Column:
 
 def _share(rig: Rig, tokens: Column, sequences: Column, sequence_tokens: Column) -> Share:
     """What one device holds of a pass, and the rates it works at."""
-    plans, engine, chips = rig.plans, rig.engine, rig.chips
+    plans, engine = rig.plans, rig.engine
     tokens = np.asarray(tokens, dtype=float) * np.ones(len(plans))
     widths = np.array(PRECISION_BYTES)
     wide = np.where(plans.precision_code == PRECISIONS.index("fp16"), 1, 0)
@@ -378,13 +387,13 @@ def _share(rig: Rig, tokens: Column, sequences: Column, sequence_tokens: Column)
         expert_tensor=plans.expert_tensor_parallel,
         input_bytes=widths[plans.precision_code],
         expert_bytes=widths[plans.expert_precision_code],
-        gemm=_products_on(chips, plans.precision_code, engine, 1.0),
+        gemm=_products_on(rig.kernels, plans.precision_code, engine, 1.0),
         grouped_gemm=_products_on(
-            rig.grouped_chips, plans.expert_precision_code, engine, engine.grouped_frac
+            rig.grouped_kernels, plans.expert_precision_code, engine, engine.grouped_frac
         ),
-        wide_gemm=_products_on(chips, wide, engine, 1.0),
-        attention=attention_rates(chips, engine.core_frac),
-        stream=stream_rates(chips),
+        wide_gemm=_products_on(rig.kernels, wide, engine, 1.0),
+        attention=attention_rates(rig.kernels, engine.core_frac),
+        stream=stream_rates(rig.kernels),
         placement=rig.placement,
         network=rig.network,
         collective_code=plans.collective_code,
@@ -397,11 +406,18 @@ def _share(rig: Rig, tokens: Column, sequences: Column, sequence_tokens: Column)
             stream_passes=engine.stream_passes, router_spread_frac=engine.router_spread_frac
         ),
         keeping=PLAIN,
+        copied_experts=plans.copied_experts,
     )
 
 
 def _products_on(chips: Chips, codes: Floats, engine: Engine, more: Column) -> GemmRates:
-    """Product curves with the engine's share of the rate and of the floor."""
+    """Product curves with the engine's share of the rate and of the floor.
+
+    One row where all candidates are one chip and one precision.
+    """
+    given = np.ndim(more) > 0 or engine.is_by_row
+    if len(chips) == 1 and not given and (codes == codes[0]).all():
+        codes = codes[:1]
     is_narrow = np.array(PRECISION_BYTES)[codes] < WIDE_BYTES
     reached = np.where(is_narrow, engine.narrow_gemm_frac, engine.gemm_frac) * more
     is_least = np.array(PRECISION_BYTES)[codes] < LEAST_BYTES

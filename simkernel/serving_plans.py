@@ -19,7 +19,11 @@ class ServingPlans(Columns):
     with its own requests; experts are cut over all devices of a stage by `expert_parallel` and
     `expert_tensor_parallel`. `precision_code`, `expert_precision_code` are those of the products,
     `cache_bytes_per_value` of keys and values. `max_sequences` run at most, `budget_tokens` tokens
-    enter one step at most.
+    enter one step at most. `draft_code` says who drafts: 0 nobody that takes time, else its place
+    among the model's drafters plus one; `drafted_tokens` are guessed ahead in a step, of which the
+    first is right with `first_accept_frac`, each further one with `later_accept_frac` if those
+    before it are. `micro_batches`, 1 or 2, hide each other's exchange between experts.
+    `copied_experts` hold the busiest experts once more, over all devices of a stage.
     """
 
     supernode_devices: Codes
@@ -37,6 +41,12 @@ class ServingPlans(Columns):
     budget_tokens: Floats
     collective_code: Codes
     placement_code: Codes
+    draft_code: Codes
+    drafted_tokens: Floats
+    first_accept_frac: Floats
+    later_accept_frac: Floats
+    micro_batches: Codes
+    copied_experts: Floats
 
     @property
     def devices(self) -> Codes:
@@ -56,7 +66,10 @@ class ServingPlans(Columns):
         )
 
 
-REAL = ("oversubscription", "cache_bytes_per_value", "max_sequences", "budget_tokens")
+REAL = (
+    "oversubscription", "cache_bytes_per_value", "max_sequences", "budget_tokens",
+    "drafted_tokens", "first_accept_frac", "later_accept_frac", "copied_experts",
+)  # fmt: skip
 PLAIN = {
     "supernode_devices": 8,
     "scaleout_fabric_code": 0,
@@ -67,6 +80,12 @@ PLAIN = {
     "budget_tokens": 8192.0,  # vLLM V1 and TensorRT-LLM default max_num_batched_tokens
     "collective_code": 1,  # hierarchical: what the link curves of all-reduces were fitted with
     "placement_code": 0,
+    "draft_code": 0,
+    "drafted_tokens": 0.0,
+    "first_accept_frac": 0.0,
+    "later_accept_frac": 0.0,
+    "micro_batches": 1,
+    "copied_experts": 0.0,
 }
 
 

@@ -11,14 +11,25 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Column, Floats
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts
 from simkernel.passes import Pass
-from simkernel.power import device_w
-from simkernel.replay.tables import StepJoules, StepTables
-from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+from simkernel.power import DutyWatts
+from simkernel.replay.tables import StepJoules, StepTables, TogetherTables
+from simkernel.serving_passes import launched_s, prefill_attention
+from simkernel.serving_rig import Rig
 from simkernel.step_curves import taken_rig
+from simkernel.step_parts import (
+    ATTENTION,
+    EXCHANGE,
+    EXPERTS,
+    HEAD,
+    NOT_LAYERS,
+    WIRES,
+    overlap_fracs,
+    step_parts,
+)
 
 WHOLE_TO = 384
 """Every whole number up to here is a point; beyond it points grow apart."""
@@ -28,7 +39,8 @@ TOKEN_RATIO, SEQUENCE_RATIO, CONTEXT_RATIO, CHUNK_RATIO = 1.01, 1.02, 1.015, 1.0
 
 BLOCK_TOKENS = 16  # vLLM's default block_size
 
-NOT_LAYERS = ("attention", "head")
+SHARED = {"experts": EXPERTS, "exchange": EXCHANGE}
+APART = tuple(SHARED.values())
 
 
 def step_tables(
@@ -37,7 +49,7 @@ def step_tables(
     most_tokens: int,
     most_context_tokens: int,
     slower_frac: float = 0.0,
-    cap_frac: float = 1.0,
+    duty: DutyWatts | None = None,
 ) -> StepTables:
     """Tables of the one plan of a rig.
 
@@ -47,7 +59,7 @@ def step_tables(
     most_sequences, most_tokens : in a step of one lane
     most_context_tokens : prompt and output of the longest request
     slower_frac : extra time of kernels under a power cap
-    cap_frac : of the rated watts, that no device may draw more than
+    duty : watts of a device by what is busy; no joules without
     """
     tokens = spaced(most_tokens, TOKEN_RATIO, WHOLE_TO)
     sequences = spaced(most_sequences, SEQUENCE_RATIO, WHOLE_TO)
@@ -62,21 +74,21 @@ def step_tables(
     chunked = _chunks(rig, met[0].ravel(), met[1].ravel())
     stages = float(rig.plans.pipeline_parallel[0])
     step_s = float(np.asarray(rig.engine.host_s(stages, 0.0)))
-    each_s = float(np.asarray(rig.engine.sequence_s))
+    each_s = float(np.asarray(rig.engine.host_s(stages, 1.0))) - step_s
+    is_apart = int(rig.plans.attention_data_parallel[0]) > 1
+    apart = APART if is_apart else ()
     parts = {
-        "token": _whole(layers, lambda name: name not in NOT_LAYERS),
-        "sequence": _whole(heads, lambda name: name == "head"),
-        "decode": _whole(decodes, lambda name: name == "attention"),
-        "prefill": _whole(chunked, lambda name: name == "attention"),
+        "token": _whole(layers, lambda name: name not in (*NOT_LAYERS, *apart)),
+        "sequence": _whole(heads, lambda name: name == HEAD),
+        "decode": _whole(decodes, lambda name: name == ATTENTION),
+        "prefill": chunked,
     }
     shapes = {"decode": pairs[0].shape, "prefill": met[0].shape}
-    seconds, joules = {}, {}
+    seconds = {}
     for part, total in parts.items():
         rows = _seconds(total, slower_frac)
-        shape = shapes.get(part, rows.shape)
-        seconds[part] = rows.reshape(shape)
-        joules[part] = (_watts(rig, total, len(rows), cap_frac) * rows).reshape(shape)
-    idle_w = float(rig.chips.power.context_w[0]) * float(rig.plans.devices[0])
+        seconds[part] = rows.reshape(shapes.get(part, rows.shape))
+    host_s: dict[str, Column] = {"token": step_s, "sequence": each_s * sequences}
     return StepTables(
         tokens=tokens,
         token_s=seconds["token"] + step_s,
@@ -87,14 +99,67 @@ def step_tables(
         prefill_contexts=before,
         prefill_chunks=chunks,
         prefill_s=seconds["prefill"],
-        joules=StepJoules(
-            token_j=joules["token"] + idle_w * step_s,
-            sequence_j=joules["sequence"] + idle_w * each_s * sequences,
-            decode_j=joules["decode"],
-            prefill_j=joules["prefill"],
-            idle_w=idle_w,
-        ),
+        least_prefill_s=float(launched_s(rig)[0]) + step_s,
+        joules=_joules(rig, parts, seconds, host_s, duty) if duty else None,
+        together=_together(rig, layers, slower_frac, duty) if is_apart else None,
     )
+
+
+def _together(
+    rig: Rig, layers: Parts, slower_frac: float, duty: DutyWatts | None
+) -> TogetherTables:
+    """Experts and their exchange by the tokens of a copy, as all copies share them."""
+    shared = {name: layers.get(part, Pass()) for name, part in SHARED.items()}
+    covers = _whole(layers, lambda name: name not in (*NOT_LAYERS, *APART, WIRES))
+    none = np.zeros(len(np.ravel(covers.floor_s)))
+    seconds = {name: _seconds(total, slower_frac) + none for name, total in shared.items()}
+    joules = {f"{name}_j": none for name in shared}
+    if duty:
+        joules = {
+            f"{name}_j": _part_joules(rig, shared[name], seconds[name], 0.0, duty)
+            for name in shared
+        }
+    layers_frac, hides_frac = overlap_fracs(rig)
+    return TogetherTables(
+        **{f"{name}_s": values for name, values in seconds.items()},
+        **joules,
+        covers_s=_seconds(covers, slower_frac),
+        layers_frac=layers_frac,
+        hides_frac=float(hides_frac[0]),
+    )
+
+
+def _joules(
+    rig: Rig,
+    parts: dict[str, Pass],
+    seconds: dict[str, Floats],
+    host_s: dict[str, Column],
+    duty: DutyWatts,
+) -> StepJoules:
+    """Energies in the shapes of the seconds."""
+    found = {
+        f"{name}_j": _part_joules(rig, total, seconds[name], host_s.get(name, 0.0), duty)
+        for name, total in parts.items()
+    }
+    rest_w = float(np.ravel(duty.context_w)[0])
+    return StepJoules(**found, idle_w=rest_w * float(rig.plans.devices[0]))
+
+
+def _part_joules(
+    rig: Rig, total: Pass, table_s: Floats, host_s: Column, duty: DutyWatts
+) -> Floats:
+    """Of all devices of a replica: at rest all the time, and more for what is busy."""
+    rest_w, memory_w, compute_w, link_w = (
+        float(np.ravel(value)[0])
+        for value in (duty.context_w, duty.memory_w, duty.compute_w, duty.link_w)
+    )
+    busy_j = (
+        memory_w * np.asarray(total.peak_hbm_s)
+        + compute_w * np.asarray(total.peak_compute_s)
+        + link_w * np.asarray(total.inside_s)
+    )
+    busy_j = np.broadcast_to(busy_j, table_s.size).reshape(table_s.shape)
+    return np.asarray(float(rig.plans.devices[0]) * (rest_w * (table_s + host_s) + busy_j))
 
 
 def pool_blocks(rig: Rig, tokens: float) -> int:
@@ -123,13 +188,13 @@ def spaced(most: int, spacing_frac: float, whole_to: int) -> Codes:
 
 def _at(rig: Rig, sequences: Floats, contexts: Floats) -> Parts:
     """Decoding steps of so many sequences that meet so many keys each."""
-    return decode_parts(taken_rig(rig, _zeros(sequences)), sequences, contexts)
+    return step_parts(taken_rig(rig, _zeros(sequences)), sequences, contexts)
 
 
-def _chunks(rig: Rig, contexts: Floats, chunks: Floats) -> Parts:
-    """One chunk each, after a context."""
+def _chunks(rig: Rig, contexts: Floats, chunks: Floats) -> Pass:
+    """Attention of one chunk each, after a context."""
     rows = taken_rig(rig, _zeros(chunks))
-    return prefill_parts(rows, np.ones(len(chunks)), chunks, contexts)
+    return prefill_attention(rows, np.ones(len(chunks)), chunks, contexts)
 
 
 def _zeros(like: Floats) -> Codes:
@@ -143,15 +208,3 @@ def _whole(parts: Parts, is_wanted: Callable[[str], bool]) -> Pass:
 
 def _seconds(total: Pass, slower_frac: float) -> Floats:
     return np.asarray(total.floor_s, float) * (1.0 + slower_frac)
-
-
-def _watts(rig: Rig, total: Pass, rows: int, cap_frac: float) -> Floats:
-    """Watts of all devices of a replica while a part runs."""
-    floor_s = np.maximum(np.asarray(total.floor_s, float), 1e-12)
-    shares = [
-        np.minimum(np.asarray(busy) / floor_s, 1.0)
-        for busy in (total.peak_hbm_s, total.peak_compute_s, total.inside_s)
-    ]
-    power = rig.chips.power.take(np.zeros(rows, dtype=np.int64))
-    each_w = np.minimum(device_w(power, *shares), power.cap_w * cap_frac)
-    return np.asarray(each_w * float(rig.plans.devices[0]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from statistics import NormalDist
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class Share:
     `expert_bytes` are the widths of a quantised GEMM input. `is_one_graph`: without a pipeline, or
     between its chunks (Megatron-Bridge asks for virtual stages, training/comm_overlap.py).
     `expert_imbalance`, `expert_skew`: as of the job. `head_ranks`: as of the plan.
+    `copied_experts` hold the busiest experts once more.
     """
 
     tokens: Floats
@@ -68,6 +70,7 @@ class Share:
     expert_skew: float
     stack: Stack
     keeping: Keeping
+    copied_experts: Column = 0.0
 
     @cached_property
     def collective_codes(self) -> frozenset[int]:
@@ -173,15 +176,56 @@ def imbalance(share: Share, kind: LayerKind) -> Floats:
     this a lower bound, real routers are skewed beyond it. By how much is the stack's to say (s) or
     the job's: a factor, a power law of the experts' loads, or both. A job whose experts all sit
     on one rank has no imbalance, and no rank gets a token more than once for each of its experts.
+    Copies of the busiest experts share their tokens, so that loads spread less.
     """
     ranks = share.expert
     draws = share.cut_tokens * ranks * share.expert_tensor * kind.top_k
-    liked = share.stack.router_spread_frac**2 / kind.experts
+    spread = spread_with_copies(share.stack.router_spread_frac, kind.experts, share.copied_experts)
+    liked = spread**2 / (kind.experts + share.copied_experts)
     random = 1.0 + np.sqrt(2.0 * np.log(ranks) * (ranks - 1) * (1.0 / draws + liked))
     skewed = power_law_imbalance(kind.experts, ranks, share.expert_skew)
     most = ranks * np.minimum(1.0, kind.experts / ranks / max(kind.top_k, 1))
     busiest = np.minimum(random * skewed * share.expert_imbalance, np.maximum(most, 1.0))
     return np.where(ranks > 1, busiest, 1.0)
+
+
+def spread_with_copies(spread_frac: Column, experts: int, copies: Column) -> Column:
+    """Deviation over mean of the tokens of a slot, where the busiest experts have several.
+
+    Parameters
+    ----------
+    spread_frac : of the experts' own loads, taken as lognormal
+    experts : that there are
+    copies : (n,) slots beyond one for each; every next one goes to who has most tokens per slot
+
+    Notes
+    -----
+    The loads that copies were placed for are taken as those that come: a balancer that lags
+    behind its traffic gains less.
+
+    References
+    ----------
+    deepseek-ai/EPLB (2025), replicate_experts: the redundant experts heuristic.
+    """
+    if not np.any(copies):
+        return spread_frac
+    sigma = float(np.sqrt(np.log1p(np.max(spread_frac) ** 2)))
+    counts, codes = np.unique(np.asarray(copies).astype(int), return_inverse=True)
+    left = np.array([_slot_spread(experts, sigma, int(count)) for count in counts])
+    return np.asarray(spread_frac * left[codes] / max(_slot_spread(experts, sigma, 0), 1e-12))
+
+
+@cache
+def _slot_spread(experts: int, sigma: float, copies: int) -> float:
+    """Deviation over mean of the loads of all slots, `copies` more than there are experts."""
+    normal = NormalDist()
+    parts = [normal.inv_cdf((place + 0.5) / experts) for place in range(experts)]
+    loads = np.exp(sigma * np.array(parts))
+    slots = np.ones(len(loads))
+    for _ in range(copies):
+        slots[np.argmax(loads / slots)] += 1.0
+    each = np.repeat(loads / slots, slots.astype(int))
+    return float(each.std() / each.mean())
 
 
 def power_law_imbalance(experts: int, ranks: Codes, skew: float) -> Floats:
@@ -216,7 +260,7 @@ def touched_experts(share: Share, kind: LayerKind) -> Floats:
     N_local (1 - (1 - k/N)^T) for evenly random routing, T the tokens of all ranks that share the
     experts: a small batch reads only the experts it meets. Where some experts are liked better
     (spread s, a gamma distribution), tokens meet the same ones again and the share that is missed
-    is (1 + s^2 T k/N)^(-1/s^2). One token meets k.
+    is (1 + s^2 T k/N)^(-1/s^2). One token meets k. Copies are read as often as their experts.
     """
     met = share.cut_tokens * share.expert * share.expert_tensor
     used_frac, spread = kind.top_k / kind.experts, share.stack.router_spread_frac
@@ -224,7 +268,7 @@ def touched_experts(share: Share, kind: LayerKind) -> Floats:
     evenly = (1.0 - used_frac) ** met
     missed = np.where(spread > 0, (1.0 + variance * met * used_frac) ** (-1 / variance), evenly)
     touched_frac = np.maximum(1.0 - missed, used_frac * np.minimum(met, 1.0))
-    return np.asarray(kind.experts / share.expert * touched_frac)
+    return np.asarray((kind.experts + share.copied_experts) / share.expert * touched_frac)
 
 
 LEAST_VARIANCE = 1e-9

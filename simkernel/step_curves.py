@@ -9,12 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
-from simkernel.columns import Codes, Column, Floats, distinct, taken
+from simkernel.columns import Codes, Column, Floats, distinct, kept
 from simkernel.ops import Parts
-from simkernel.serving_passes import Rig, decode_parts, prefill_parts
+from simkernel.serving_passes import launched_s, prefill_attention
+from simkernel.serving_rig import Rig
+from simkernel.step_parts import (
+    ATTENTION,
+    EXCHANGE,
+    EXPERTS,
+    HEAD,
+    WIRES,
+    overlap_fracs,
+    step_parts,
+)
 
 QUANTITIES = ("floor_s", "compute_s", "peak_compute_s", "peak_hbm_s", "inside_s")
 """What is kept of a pass: elapsed seconds, busy ones, and seconds at full rate for watts."""
@@ -24,8 +35,31 @@ FLOOR, COMPUTE, PEAK_COMPUTE, PEAK_HBM, INSIDE = range(len(QUANTITIES))
 RATIO = 2.0**0.25
 """Between points of the grid: steps are nearly straight lines between them (tested to 1%)."""
 
-NOT_OF_A_LAYOUT = ("max_sequences", "budget_tokens")
+NOT_OF_A_LAYOUT = (
+    "max_sequences", "budget_tokens", "first_accept_frac", "later_accept_frac",
+)  # fmt: skip
 """Columns of a plan that change no pass."""
+
+
+@dataclass(frozen=True)
+class SharedCurves:
+    """What attention copies do together, apart from what each does on its own; by tokens.
+
+    Parameters
+    ----------
+    experts_s : (k, u, m) products of experts, of as many tokens of every copy
+    exchange_s : (k, u, m) between them, dispatch and combine
+    covers_s : (u, m) elapsed, own layers while no wire of the device is busy
+    layers_frac : of the layers, those with experts
+    hides_frac : (n,) of the exchange of a step in two micro-batches that may run beside the
+        rest: all but the first layer's; 0 where a step is one batch
+    """
+
+    experts_s: Floats
+    exchange_s: Floats
+    covers_s: Floats
+    layers_frac: float
+    hides_frac: Floats
 
 
 @dataclass(frozen=True)
@@ -40,6 +74,9 @@ class StepCurves:
     head_s : (k, u, m) of that many rows
     decode_s : (k, u, m) attention of that many decoding sequences
     prompts_s : (k, u, q) attention of one prompt of each length
+    launch_s : (u,) that the host needs to launch a step with prompts
+    shared : experts and their exchange, where any plan has attention copies: not in `layers_s`
+        then
     """
 
     layout: Codes
@@ -48,6 +85,8 @@ class StepCurves:
     head_s: Floats
     decode_s: Floats
     prompts_s: Floats
+    launch_s: Floats
+    shared: SharedCurves | None = None
 
     def of(self, part_s: Floats, tokens: Column) -> Floats:
         """A part of a step with some tokens, for every plan; (k, n).
@@ -55,21 +94,69 @@ class StepCurves:
         Between points linearly; below the first point its value holds.
         """
         at = self.place(tokens)
-        return np.stack([at.read(row) for row in part_s.reshape(len(part_s), -1)])
+        return np.stack([at.read(Table(row)) for row in part_s])
 
     def floor_of(self, part_s: Floats, tokens: Column) -> Floats:
         """Elapsed seconds alone of a part; (n,)."""
-        return self.place(tokens).read(part_s[FLOOR].ravel())
+        return self.place(tokens).read(Table(part_s[FLOOR]))
 
     def place(self, tokens: Column) -> Place:
-        """Where some tokens lie on the grid of every plan's layout."""
-        at = np.maximum(np.asarray(tokens, float), 1.0)
+        """Where some tokens lie on the grid of every plan's layout; (n,) or (rows, n)."""
+        at = np.maximum(tokens, 1.0)
         way = np.log2(at)
         way *= 1.0 / np.log2(RATIO)
         cell = np.minimum(way.astype(np.int64), len(self.points) - 2)
-        low = self.points[cell]
-        share = (at - low) / (low * (RATIO - 1.0))
-        return Place(self.layout * len(self.points) + cell, share)
+        share = (at - self.points.take(cell)) / self._widths.take(cell)
+        return Place(self._starts + cell, share)
+
+    @cached_property
+    def floors(self) -> Floors:
+        """Elapsed seconds of all parts, ready to be read."""
+        shared = self.shared
+        return Floors(
+            Table(self.layers_s[FLOOR]),
+            Table(self.head_s[FLOOR]),
+            Table(self.decode_s[FLOOR]),
+            self.prompts_s[FLOOR].mean(axis=1)[self.layout],
+            self.launch_s[self.layout],
+            Table(shared.experts_s[FLOOR]) if shared else None,
+            Table(shared.exchange_s[FLOOR]) if shared else None,
+            Table(shared.covers_s) if shared else None,
+        )
+
+    @cached_property
+    def _starts(self) -> Codes:
+        return self.layout * len(self.points)
+
+    @cached_property
+    def _widths(self) -> Floats:
+        return self.points * (RATIO - 1.0)
+
+
+class Table:
+    """A quantity on the grid of every layout, (u, m), and its rise to the next point."""
+
+    def __init__(self, values_s: Floats) -> None:
+        rise = np.zeros_like(values_s)
+        rise[:, :-1] = values_s[:, 1:] - values_s[:, :-1]
+        self.values, self.rises = np.ravel(values_s), np.ravel(rise)
+
+
+@dataclass(frozen=True)
+class Floors:
+    """Elapsed seconds by part: tables by tokens or sequences, and of a mean prompt; (n,).
+
+    `launch_s` is the least that a step with prompts takes; (n,).
+    """
+
+    layers: Table
+    head: Table
+    decode: Table
+    prompt_s: Floats
+    launch_s: Floats
+    experts: Table | None
+    exchange: Table | None
+    covers: Table | None
 
 
 @dataclass(frozen=True)
@@ -79,10 +166,11 @@ class Place:
     cells: Codes
     shares: Floats
 
-    def read(self, flat_s: Floats) -> Floats:
+    def read(self, table: Table) -> Floats:
         """A quantity between points; (n,)."""
-        low = flat_s.take(self.cells)
-        return np.asarray(low + self.shares * (flat_s.take(self.cells + 1) - low))
+        return np.asarray(
+            table.values.take(self.cells) + self.shares * table.rises.take(self.cells)
+        )
 
 
 def step_curves(
@@ -100,24 +188,41 @@ def step_curves(
     first, layout = distinct(_layout_columns(rig))
     points = RATIO ** np.arange(int(np.ceil(np.log(most_tokens) / np.log(RATIO))) + 2)
     rows, tokens = np.repeat(first, len(points)), np.tile(points, len(first))
-    parts = decode_parts(taken_rig(rig, rows), tokens, np.full(len(rows), context_tokens))
+    parts = step_parts(taken_rig(rig, rows), tokens, np.full(len(rows), context_tokens))
     shape = (len(first), len(points))
     rows, lengths = np.repeat(first, len(prompt_tokens)), np.tile(prompt_tokens, len(first))
-    met = prefill_parts(taken_rig(rig, rows), np.ones(len(rows)), lengths)
+    met = prefill_attention(taken_rig(rig, rows), np.ones(len(rows)), lengths)
+    is_apart = bool(np.any(rig.plans.attention_data_parallel > 1))
+    apart = (EXPERTS, EXCHANGE) if is_apart else ()
     return StepCurves(
         layout=layout,
         points=points,
-        layers_s=_summed(parts, lambda name: name not in ("attention", "head"), shape),
-        head_s=_summed(parts, lambda name: name == "head", shape),
-        decode_s=_summed(parts, lambda name: name == "attention", shape),
-        prompts_s=_summed(met, lambda name: name == "attention", (len(first), len(prompt_tokens))),
+        layers_s=_summed(parts, lambda name: name not in (ATTENTION, HEAD, *apart), shape),
+        head_s=_summed(parts, lambda name: name == HEAD, shape),
+        decode_s=_summed(parts, lambda name: name == ATTENTION, shape),
+        prompts_s=_summed({ATTENTION: met}, lambda _: True, (len(first), len(prompt_tokens))),
+        launch_s=launched_s(rig)[first],
+        shared=_shared(rig, parts, shape) if is_apart else None,
+    )
+
+
+def _shared(rig: Rig, parts: Parts, shape: tuple[int, int]) -> SharedCurves:
+    """What attention copies share, from the parts of a step."""
+    beside = (ATTENTION, HEAD, EXPERTS, EXCHANGE, WIRES)
+    layers_frac, hides_frac = overlap_fracs(rig)
+    return SharedCurves(
+        experts_s=_summed(parts, lambda name: name == EXPERTS, shape),
+        exchange_s=_summed(parts, lambda name: name == EXCHANGE, shape),
+        covers_s=_summed(parts, lambda name: name not in beside, shape)[FLOOR],
+        layers_frac=layers_frac,
+        hides_frac=hides_frac,
     )
 
 
 def taken_rig(rig: Rig, rows: Codes) -> Rig:
-    """The rig for some of its candidates."""
+    """The rig for some of its candidates; what is of one chip stays one row."""
     cells = {f.name: getattr(rig, f.name) for f in fields(rig)}
-    return Rig(**{n: v if n in ("model", "engine") else taken(v, rows) for n, v in cells.items()})
+    return Rig(**{n: v if n in ("model", "engine") else kept(v, rows) for n, v in cells.items()})
 
 
 def _layout_columns(rig: Rig) -> list[Codes]:

@@ -13,7 +13,7 @@ from costdata.api_prices import api_facts
 from costdata.catalog import Catalog
 from costdata.configs import model_facts
 from costdata.facts import Fact
-from planner.axes import ALL, CATALOGUE
+from planner.axes import ALL, CATALOGUE, NO_DRAFTS
 from planner.study.read import Study
 
 REPLACED = {
@@ -84,7 +84,22 @@ def chip_facts(study: Study, catalog: Catalog, chip: str) -> dict[str, Fact]:
     if study.kind != "serve":
         return found
     architecture = catalog.accelerator(chip).architecture
-    return {**found, **catalog.engine_facts(study.serving.engine, architecture)}
+    found |= catalog.engine_facts(study.serving.engine, architecture)
+    return {**found, **draft_facts(study, catalog)}
+
+
+def draft_facts(study: Study, catalog: Catalog) -> dict[str, Fact]:
+    """How often drafts are right, of every way of drafting that a serving study asks for."""
+    methods = {str(level).partition(":")[0] for level in study.axes["speculative"]} - {NO_DRAFTS}
+    if study.serving.draft_acceptance_frac is not None:
+        return {}
+    rows = {method: catalog.tables["speculation"][(method,)] for method in sorted(methods)}
+    return {
+        f"speculation.{method}.{name}": fact
+        for method, row in rows.items()
+        for name, fact in row.facts.items()
+        if fact.unit
+    }
 
 
 def fabric_facts(catalog: Catalog, name: str) -> dict[str, Fact]:

@@ -13,15 +13,21 @@ import numpy as np
 from planner.explain.plan import nearest_change, violations
 from planner.serving.evaluate import evaluate
 from planner.serving.fleet import sized
-from planner.serving.replay import SEEDS, Plan, Replayed, gap, plan_of, replayed
+from planner.serving.replay import (
+    SEEDS,
+    Plan,
+    Replayed,
+    gap,
+    plan_of,
+    replayed,
+    requests_of,
+)
 from planner.serving.survivors import TO_RUN_AT_ALL
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
 from planner.space.single import Single, single
 from planner.study.read import Study
-from simkernel.peak import peak_stream
 from simkernel.replay.opening import Run
-from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
 
 LOGGED_STEPS = 20_000
@@ -98,7 +104,7 @@ def told(plan: Plan, found: Replayed, closed: Mapping[str, float], seeds: int) -
             if np.isfinite(value)
         },
         "gap": {name: value for name, value in gap(closed, found).items() if np.isfinite(value)},
-        "violations": found.broken(plan.engine.load.bounds),
+        "violations": found.broken(),
     }
 
 
@@ -123,8 +129,7 @@ def _sizing(one: Single, plan: Plan, seeds: int) -> dict[str, Any]:
 def _timeline(plan: Plan, path: Path) -> dict[str, Any]:
     """The first steps of one seed written as complete events, one row per lane."""
     load = plan.engine.load
-    stream, _ = peak_stream(load.demand.requests, load.window)
-    requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
+    requests, _, _ = requests_of(plan, load)
     log = replay(
         requests,
         plan.fleet,

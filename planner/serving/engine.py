@@ -17,6 +17,7 @@ from planner.runs.prepared import Prepared
 from planner.serving.load import ServeLoad, serve_load
 from planner.serving.metrics import is_computed
 from planner.serving.rules import serve_bill_rules, serve_rules
+from planner.serving.speculation import Drafting, draftings, with_drafters
 from planner.space.blocks import make_space
 from planner.space.rules import model_counts
 from planner.study.read import Study
@@ -25,13 +26,8 @@ from simkernel.errors import BadStudy, MissingFact, unknown
 from simkernel.serving_engine import Engine, EngineCurves
 
 LOCKSTEP = (
-    "copies of attention that share experts are priced as if each stepped for itself; engines "
-    "keep them in step, so a prompt in one holds up all: such plans are optimistic, validated is 0"
-)
-
-STOPS = (
-    "this engine stops decoding while it computes prompts; here, and in the replay, prompts run "
-    "along with it: times between tokens are optimistic, validated is 0"
+    "copies of attention that share experts step together: every step is as long as that of the "
+    "fullest copy; held to the replay, not to measured runs: validated is 0"
 )
 
 PERIOD_DAYS = 365.0
@@ -54,8 +50,17 @@ class ServeEngine(Prepared):
 
     def measured(self, name: str) -> bool:
         """The engine's products were timed on this very chip."""
-        timed = self.catalog.tables["engine_curves"]
-        return any(key[:2] == (self.study.serving.engine, name) for key in timed)
+        return (self.study.serving.engine, name) in self._timed
+
+    @cached_property
+    def draftings(self) -> tuple[Drafting, ...]:
+        """What each level of the axis `speculative` means."""
+        levels = self.space.levels["speculative"]
+        return draftings(levels, self.study.serving, self.catalog)
+
+    @cached_property
+    def _timed(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(key[:2] for key in self.catalog.tables["engine_curves"])
 
     @cached_property
     def _hosts(self) -> dict[str, Engine]:
@@ -85,6 +90,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> ServeEngine:
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     _check_engine(study, catalog)
     model = read_model(study.serving.model)
+    model = with_drafters(model, study.axes["speculative"], study.serving)
     named = study.axes["accelerator"]
     names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
     sizes, missing = sizes_of_chips(catalog, names)
@@ -116,9 +122,6 @@ def serving_notes(study: Study, catalog: Catalog) -> dict[str, str]:
     """What a reader of the front has to know that no figure shows."""
     copies = study.axes["attention_data_parallel"]
     notes = {"lockstep": LOCKSTEP} if any(int(n) > 1 for n in copies) else {}
-    mixed_frac = catalog.tables["engines"][study.serving.engine, ANY_ENGINE].number("mixed_frac")
-    if mixed_frac is not None and mixed_frac < 1.0:
-        notes["stops"] = STOPS
     return {
         **notes,
         "period": (

@@ -21,10 +21,12 @@ from planner.serving.engine import PERIOD_DAYS, ServeEngine
 from planner.serving.load import Load
 from planner.serving.metrics import STATISTICS
 from planner.serving.plans import serving_plans, serving_rig
-from planner.serving.sizing import Capacity, Rule, capacity, pace_at, replicas_for
+from planner.serving.sizing import Capacity, Rule, capacity, paces_at, replicas_for
 from planner.serving.watts import LaneWatts, capped_slower_frac, lane_watts
 from planner.training.evaluate import Evaluated, Limit
 from simkernel.columns import Floats, Masks
+from simkernel.drafting import expected_tokens, token_sd_tokens
+from simkernel.full_lane import held, thrown
 from simkernel.hardware import PRECISIONS
 from simkernel.kv_cache import (
     free_bytes,
@@ -32,30 +34,21 @@ from simkernel.kv_cache import (
     resident_sequence_bytes,
     weight_bytes,
 )
+from simkernel.lane import Lane, plain_parts
+from simkernel.lane_pace import CROWD_Z, Pace, most_arrivals, pace
 from simkernel.ledger import Ledger
 from simkernel.models import WEIGHT_BITS, active_parameters
-from simkernel.serve_open import (
-    CROWD_Z,
-    Lane,
-    Pace,
-    Spread,
-    held,
-    latencies,
-    most_arrivals,
-    pace,
-    ttft_parts,
-)
-from simkernel.serving_passes import Rig
+from simkernel.serve_open import Spread, latencies, ttft_parts
 from simkernel.serving_plans import ServingPlans
+from simkernel.serving_rig import Rig
 from simkernel.step_curves import step_curves
 
 SECONDS_PER_DAY = 86400.0
-LEAST_PLACES = 32.0
+LEAST_PLACES = 40.0
 """Sequences of a lane from which the closed form is held to the replay: below, few large ones
 share the memory, and what is thrown out and computed again is not known to it."""
 
 
-MIXES_FRAC = 0.5  # our choice: engines mix, 1, or stop for prompts, 0
 WHOLE_PROMPTS = "continuous"
 """The policy that does not cut prompts; `static` is not offered."""
 
@@ -106,6 +99,7 @@ def evaluate(
     )
     found = _gathered(engine, rig, lane, fleet, usual_w, busiest_w, accelerator)
     found.limits["prompt_in_a_step"] = _prompt_limit(engine, columns)
+    found.limits["peak_utilisation"] = _use_limit(engine, columns, fleet)
     return found
 
 
@@ -119,13 +113,35 @@ def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
     each = resident_sequence_bytes(rig.model, plans, mix.context_tokens)
     mean_room = np.maximum(room / each / plans.pipeline_parallel, 0.0)
     places = np.minimum(mean_room, most_sequences(plans))
-    most = held(mean_room, most_sequences(plans))
-    stages = plans.pipeline_parallel
-    lane = Lane(curves, host, mix, stages, places, most, plans.budget_tokens)
+    most = most_sequences(plans)
+    lane = Lane(
+        curves=curves,
+        engine=host,
+        mix=mix,
+        stages=plans.pipeline_parallel,
+        places=places,
+        held_sequences=held(mix, mean_room, most),
+        thrown_frac=thrown(mix, mean_room, most, plans.budget_tokens),
+        budget_tokens=plans.budget_tokens,
+        **drafted(plans),
+        copies=plans.attention_data_parallel * 1.0,
+    )
     if np.all(cap_frac >= 1.0):
         return lane
     slower = capped_slower_frac(rig, lane, pace(lane, most_arrivals(lane)), cap_frac)
     return replace(lane, slower_frac=slower)
+
+
+def drafted(plans: ServingPlans) -> dict[str, Floats]:
+    """Tokens that a sequence brings to a step and makes in it; none where nobody drafts."""
+    if not np.any(plans.drafted_tokens > 0):
+        return {}
+    drafts = (plans.drafted_tokens, plans.first_accept_frac, plans.later_accept_frac)
+    return {
+        "queries": 1.0 + plans.drafted_tokens,
+        "made_tokens": expected_tokens(*drafts),
+        "made_sd_tokens": token_sd_tokens(*drafts),
+    }
 
 
 def most_sequences(plans: ServingPlans) -> Floats:
@@ -152,9 +168,7 @@ def fleet_of(
         needed = np.asarray(columns["replicas"], float)
     needed = np.where(lane.places < 1.0, 1.0, needed)  # no fleet serves what one cannot hold
     replicas = np.where(devices > 0, devices / plans.devices, needed) if given is None else given
-    busiest = pace_at(lane, lanes, replicas, load.peak.requests_per_s)
-    usual_lane = replace(lane, mix=load.mean.mix)
-    usual = pace_at(usual_lane, lanes, replicas, load.mean.requests_per_s)
+    busiest, usual = paces_at(lane, lanes, replicas, (load.peak, load.mean))
     return Fleet(replicas, lanes, busiest, usual, found, lost)
 
 
@@ -245,12 +259,10 @@ def _gathered(
 def _is_valid(engine: ServeEngine, lane: Lane, plans: ServingPlans, accelerator: str) -> Masks:
     """Plans inside what was held to measurements and to the replay; (n,).
 
-    Copies of attention are priced as if each stepped for itself, while engines keep those that
-    share experts in step; engines that stop for prompts are priced as if they mixed them in.
-    Neither is inside.
+    No measured run here drafts ahead, or has copies of attention that step together: those plans
+    are outside.
     """
-    is_alone = plans.attention_data_parallel == 1
-    is_alone = is_alone & (np.asarray(lane.engine.mixed_frac) >= MIXES_FRAC)
+    is_alone = (plans.attention_data_parallel == 1) & (plans.drafted_tokens == 0)
     return np.asarray(is_alone & engine.measured(accelerator) & (lane.places >= LEAST_PLACES))
 
 
@@ -349,23 +361,14 @@ def resident_ledger(rig: Rig, lane: Lane, at: Pace) -> Ledger:
 
 
 def tpot_ledger(lane: Lane, at: Pace) -> Ledger:
-    """What the mean time between tokens is made of."""
-    curves, host = lane.curves, lane.engine
-    layers_s = curves.floor_of(curves.layers_s, at.decoding_sequences)
-    head_s = curves.floor_of(curves.head_s, at.decoding_sequences)
-    decode_s = curves.floor_of(curves.decode_s, at.decoding_sequences) * np.minimum(
-        at.decoding_sequences, 1.0
-    )
-    host_s = np.asarray(host.host_s(lane.stages, at.decoding_sequences))
-    known = layers_s + head_s + decode_s + host_s
+    """What the mean time between tokens is made of: a step, over the tokens it makes of each."""
+    known = plain_parts(lane, at.standing)
     terms = {
-        "layers": layers_s,
-        "attention": decode_s,
-        "head": head_s,
-        "host": host_s,
-        "power_cap": at.plain_s - known,
+        **known,
+        "power_cap": at.plain_s - sum(known.values()),
         "prompts_of_others": at.step_s - at.plain_s,
     }
+    terms = {name: term / lane.made_tokens for name, term in terms.items()}
     return Ledger("tpot_s", "s", terms)
 
 
@@ -425,6 +428,18 @@ def _prompt_limit(engine: ServeEngine, columns: Mapping[str, Any]) -> Limit:
     is_whole = names[np.asarray(columns["batching"])] == WHOLE_PROMPTS
     longest = np.where(is_whole, engine.load.longest_tokens - 1.0, 0.0)
     return Limit(longest, np.asarray(columns["token_budget"], float), "tokens")
+
+
+def _use_limit(engine: ServeEngine, columns: Mapping[str, Any], fleet: Fleet) -> Limit:
+    """Share of its saturated rate that a fleet uses in the busiest window; one that is given.
+
+    A fleet that follows from the load has it by its size, rounded up to whole replicas.
+    """
+    most = engine.study.serving.peak_utilisation_frac
+    used = engine.load.peak.requests_per_s / (fleet.replicas * fleet.found.saturated_per_s)
+    has_replicas = engine.space.levels["replicas"] != (DERIVED,)
+    is_given = (np.asarray(columns["devices"]) > 0) | has_replicas
+    return Limit(used, np.where(is_given, most, np.maximum(used, most)), "1")
 
 
 def _latency_limits(

@@ -70,7 +70,7 @@ def sized(plan: Plan, seeds: int = SEEDS) -> Sized:
 
     def keeps(replicas: int, over: int) -> Replayed | None:
         found = replayed(plan.with_replicas(replicas), over)
-        broken = found.broken(load.bounds)
+        broken = found.broken()
         tries.append({"replicas": replicas, "seeds": over, "broken": broken})
         return None if broken else found
 

@@ -129,10 +129,7 @@ def _bounds(study: Study, found: Demand) -> tuple[Bound, ...]:
     BadStudy : a bound on the slowest request of all
     """
     every = [bound for one in found.classes for bound in one.bounds]
-    for name, most_s in study.limits.items():
-        latency, _, statistic = name.rpartition("_")
-        if latency in ("ttft_s", "tpot_s", "e2e_s"):
-            every.append(Bound(latency, statistic, most_s))
+    every += limits_on_latency(study)
     if any(bound.statistic == "max" for bound in every):
         raise BadStudy(
             "slo: the slowest request of all depends on how many there are; wanted a percentile, "
@@ -144,3 +141,24 @@ def _bounds(study: Study, found: Demand) -> tuple[Bound, ...]:
         own = least.get(key, bound)
         least[key] = replace(bound, most_s=min(bound.most_s, own.most_s))
     return tuple(least.values())
+
+
+def limits_on_latency(study: Study) -> list[Bound]:
+    """Bounds that the study's limits put on all requests, whatever their class."""
+    parts = {name: name.rpartition("_") for name in study.limits}
+    return [
+        Bound(latency, statistic, study.limits[name])
+        for name, (latency, _, statistic) in parts.items()
+        if latency in ("ttft_s", "tpot_s", "e2e_s")
+    ]
+
+
+def checks_of(study: Study, found: Demand) -> tuple[tuple[int, str, Bound], ...]:
+    """Every bound with the code and the name of its class; -1 and "" where it is on all.
+
+    A replay knows who is of which class; the closed form holds the tightest for all.
+    """
+    if len(found.classes) < 2:
+        return tuple((-1, "", bound) for bound in _bounds(study, found))
+    own = [(code, f"{one.name}.", b) for code, one in enumerate(found.classes) for b in one.bounds]
+    return (*own, *((-1, "", bound) for bound in limits_on_latency(study)))

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from planner.axes import TWO_BATCHES
 from planner.serving.engine import ServeEngine
 from planner.space.wires_given import as_given, is_as_sold
 from simkernel import plugins
 from simkernel.columns import taken
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, SCALEOUT_FABRICS
 from simkernel.placement import order_code
-from simkernel.serving_passes import Rig, rig_of
 from simkernel.serving_plans import ServingPlans
+from simkernel.serving_rig import Rig, rig_of
 
 BEST_COLLECTIVE = "hierarchical"
 """What all-reduces of engines were fitted with; "best" is it."""
@@ -49,15 +50,31 @@ def serving_plans(engine: ServeEngine, columns: Mapping[str, Any]) -> ServingPla
             "collective", lambda name: best if name == "best" else collectives.index(name)
         ),
         placement_code=coded("placement", order_code),
+        **_drafts(engine, columns),
+        micro_batches=coded("batch_overlap", lambda name: 1 + (name == TWO_BATCHES)),
+        copied_experts=np.asarray(columns["redundant_experts"], float),
     )
+
+
+def _drafts(engine: ServeEngine, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Who drafts ahead, how many tokens and how well; (n,) each."""
+    rows = np.asarray(columns["speculative"])
+    ways = {
+        "draft_code": [way.code for way in engine.draftings],
+        "drafted_tokens": [way.drafted_tokens for way in engine.draftings],
+        "first_accept_frac": [way.first_accept_frac for way in engine.draftings],
+        "later_accept_frac": [way.later_accept_frac for way in engine.draftings],
+    }
+    return {name: np.array(values)[rows] for name, values in ways.items()}
 
 
 def serving_rig(
     engine: ServeEngine, columns: Mapping[str, Any], plans: ServingPlans, accelerator: str
 ) -> Rig:
     """Plans on one chip, at the rates and the topology that the rows ask for; n rows."""
-    rows, levels = np.zeros(len(plans), dtype=np.int64), engine.space.levels
-    chips = engine.chip(accelerator).take(rows)
+    rows = np.zeros(len(plans), dtype=np.int64)
+    chips = taken(engine.chip(accelerator), rows)
+    levels = engine.space.levels
     if not is_as_sold(columns, levels):
         shelf, devices = engine.shelf(accelerator), np.asarray(plans.devices, float)
         chips = as_given(chips, columns, levels, engine.catalog, shelf, devices)

@@ -3,12 +3,12 @@
 Percentiles come from several seeds, each with a stream of its own where the study draws or
 superposes one, and their intervals from resampling blocks of time: requests that are served
 together wait together. A recorded stream is one draw, however many seeds are asked for. What
-comes before the window runs too and is not counted; what comes after it does not run.
+comes before the window runs too and is not counted, as does what comes after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,19 +17,20 @@ import numpy as np
 from planner.serving.engine import ServeEngine
 from planner.serving.evaluate import Fleet as ClosedFleet
 from planner.serving.evaluate import fleet_of, lane_of, most_sequences, shared
-from planner.serving.load import ServeLoad, load_of_seed
+from planner.serving.load import ServeLoad, checks_of, load_of_seed
 from planner.serving.plans import serving_plans, serving_rig
-from planner.study.slo import Bound
-from simkernel.columns import Codes, Floats
-from simkernel.peak import peak_stream
+from planner.serving.watts import lane_duty
+from simkernel.columns import Codes, Floats, Masks
+from simkernel.lane import Lane
+from simkernel.models import Model
+from simkernel.peak import peak_stream, warmed_from_empty
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
 from simkernel.replay.results import ReplayResult
 from simkernel.replay.serve import replay
 from simkernel.replay.tables import StepTables
-from simkernel.serve_open import Lane
-from simkernel.serving_passes import Rig
+from simkernel.serving_rig import Rig
 from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
 from simkernel.workload import percentile_frac
 
@@ -89,6 +90,7 @@ class Replayed:
     low, high : 90% interval of every latency, by name
     requests, refused, preemptions : of the windows, all seeds
     is_overload : the queue grew in a window: percentiles are of its length
+    bounds : name of every bounded statistic, with its class before a dot, and the bound [s]
     """
 
     replicas: int
@@ -99,18 +101,14 @@ class Replayed:
     refused: int
     preemptions: int
     is_overload: bool
+    bounds: tuple[tuple[str, float], ...]
 
-    def broken(self, bounds: Sequence[Bound]) -> list[dict[str, Any]]:
+    def broken(self) -> list[dict[str, Any]]:
         """Bounds that the upper end of an interval passes, as violations."""
-        lines = [
-            {
-                "limit": f"{b.latency}_{b.statistic}",
-                "have": self.high[f"{b.latency}_{b.statistic}"],
-                "need": b.most_s,
-                "unit": "s",
-            }
-            for b in bounds
-            if self.high[f"{b.latency}_{b.statistic}"] > b.most_s
+        lines: list[dict[str, Any]] = [
+            {"limit": name, "have": self.high[name], "need": most_s, "unit": "s"}
+            for name, most_s in self.bounds
+            if self.high[name] > most_s
         ]
         if self.refused:
             lines.append(
@@ -140,80 +138,150 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
     longest = engine.load.longest_tokens
     slower = float(np.max(lane.slower_frac))
     budget = int(plans.budget_tokens[0])
-    tables = step_tables(rig, most, budget, longest, slower, float(cap_frac[0]))
+    duty = lane_duty(rig, lane, closed.busiest, cap_frac)
+    tables = step_tables(rig, most, budget, longest, slower, duty)
     levels = engine.space.levels
     fleet = Fleet(
         replicas=int(round(float(closed.replicas[0]))) * lanes,
-        batching=str(levels["batching"][int(columns["batching"][0])]),
+        batching=rig.engine.batching(str(levels["batching"][int(columns["batching"][0])])),
         routing=str(levels["routing"][int(columns["routing"][0])]),
         max_batch=most,
         token_budget=budget,
         block_tokens=BLOCK_TOKENS,
         pool_blocks=pool_blocks(rig, engine.load.peak.mix.context_tokens),
-        max_context_tokens=longest,
+        max_context_tokens=context_tokens(rig.model, engine.load),
+        drafted_tokens=int(plans.drafted_tokens[0]),
+        first_accept_frac=float(plans.first_accept_frac[0]),
+        later_accept_frac=float(plans.later_accept_frac[0]),
+        copies=int(plans.attention_data_parallel[0]),
     )
     return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
 
 
-def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, Floats]:
+def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, Masks, Codes]:
     """One stream through the fleet.
 
     Returns
     -------
-    the result, and (n,) which requests are of the window
+    the result, (n,) which requests are of the window, and (n,) their classes
     """
-    stream, is_counted = peak_stream(load.demand.requests, load.window)
-    requests = Requests(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
-    longest = max(plan.fleet.max_context_tokens, load.longest_tokens)  # of this seed's stream
+    requests, is_counted, classes = requests_of(plan, load)
+    longest = context_tokens(plan.rig.model, load)  # of this seed's stream
     fleet = replace(plan.fleet, max_context_tokens=longest)
-    return replay(requests, fleet, plan.tables, Run(seed=seed)), is_counted
+    return replay(requests, fleet, plan.tables, Run(seed=seed)), is_counted, classes
+
+
+def context_tokens(model: Model, load: ServeLoad) -> int:
+    """The longest request that is served: what comes, no more than the model's file states."""
+    return min(load.longest_tokens, model.max_tokens or load.longest_tokens)
+
+
+def requests_of(plan: Plan, load: ServeLoad) -> tuple[Requests, Masks, Codes]:
+    """What a replay serves: the warm-up, the window, and those who follow it.
+
+    The warm-up reaches back to where the fleet had no backlog, so far as it can be told.
+
+    Returns
+    -------
+    the requests, (n,) which of them are of the window, and (n,) their classes
+    """
+    stream = load.demand.requests
+    tokens = (stream.prompt_tokens + stream.output_tokens).astype(float)
+    mix = load.peak.mix
+    each_tokens = float(mix.prompt_tokens_mean + mix.output_tokens_mean)
+    most_per_s = float(plan.closed.found.saturated_per_s[0]) * plan.replicas
+    window = warmed_from_empty(load.window, stream.arrival_s, tokens, most_per_s * each_tokens)
+    found, is_counted = peak_stream(stream, window, FOLLOW_S)
+    rows = slice(window.first_row, window.first_row + len(is_counted))
+    requests = Requests(found.arrival_s, found.prompt_tokens, found.output_tokens)
+    return requests, is_counted, load.demand.class_codes[rows]
+
+
+FOLLOW_S = 60.0
+"""After the window: longer than nearly all answers of chats take."""
 
 
 def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
     """A plan replayed on the busiest window of as many streams as there are seeds."""
-    study, host = plan.engine.study, plan.rig.engine
-    found: dict[str, list[Floats]] = {name: [] for name in LATENCIES}
-    blocks: list[Codes] = []
-    totals = {"refused": 0, "preemptions": 0, "busy_s": 0.0, "step_j": 0.0, "seconds": 0.0}
-    is_overload, first, draws = False, load_of_seed(study, study.seed), 0
-    for i in range(seeds):
-        load = load_of_seed(study, study.seed + i)
-        is_new = i == 0 or not np.array_equal(_arrivals(load), _arrivals(first))
-        if not is_new and plan.fleet.routing != "random":
-            break
-        draws += is_new
-        result, is_counted = replay_once(plan, load, study.seed + i)
-        kept = is_counted & result.is_served
-        request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
-        rows = {
-            "ttft_s": result.ttft_s + request_s,
-            "tpot_s": result.tpot_s,
-            "e2e_s": result.e2e_s + request_s,
-        }
-        for name, values in rows.items():
-            found[name].append(values[kept])
-        when = (result.arrival_s[kept] // BLOCK_S).astype(np.int64)
-        blocks.append(when + draws * BLOCKS_APART)
-        totals["refused"] += int((is_counted & ~result.is_served).sum())
-        totals["preemptions"] += int(result.preemptions[is_counted].sum())
-        totals["busy_s"] += float(result.totals.busy_s.sum())
-        totals["step_j"] += float((result.totals.step_j + result.totals.idle_j).sum())
-        totals["seconds"] += float(result.totals.end_s.max()) * plan.fleet.replicas
-        is_overload |= result.backlog().is_overload
-    latencies = {name: np.concatenate(parts) for name, parts in found.items()}
+    runs = [_run(plan, load, seed) for load, seed in _streams(plan, seeds)]
+    joined = {name: np.concatenate([run.latencies[name] for run in runs]) for name in LATENCIES}
+    blocks = np.concatenate([run.blocks + i * BLOCKS_APART for i, run in enumerate(runs)])
+    classes = np.concatenate([run.classes for run in runs])
+    checks = checks_of(plan.engine.study, plan.engine.load.demand)
     wanted = {(n, s) for n in LATENCIES for s in COMPARED}
-    wanted |= {(b.latency, b.statistic) for b in plan.engine.load.bounds}
-    metrics, low, high = _statistics(latencies, np.concatenate(blocks), sorted(wanted))
-    metrics["device_w"] = totals["step_j"] / totals["seconds"] / float(plan.rig.plans.devices[0])
+    wanted |= {(b.latency, b.statistic) for code, _, b in checks if code < 0}
+    metrics, low, high = _statistics(joined, blocks, sorted(wanted))
+    for code, name, bound in checks:
+        if code >= 0:
+            of_class = {latency: values[classes == code] for latency, values in joined.items()}
+            one = [(bound.latency, bound.statistic)]
+            found = _statistics(of_class, blocks[classes == code], one)
+            for every, own in zip((metrics, low, high), found, strict=True):
+                every |= {f"{name}{key}": value for key, value in own.items()}
+    totals = {name: sum(run.totals[name] for run in runs) for name in runs[0].totals}
+    devices = float(plan.rig.plans.devices[0])
+    metrics["device_w"] = totals["step_j"] / totals["seconds"] / devices
+    metrics["extended_steps_frac"] = totals["extended_steps"] / max(totals["steps"], 1.0)
     return Replayed(
         replicas=plan.replicas,
         metrics=metrics,
         low=low,
         high=high,
-        requests=len(latencies["ttft_s"]),
+        requests=len(joined["ttft_s"]),
         refused=int(totals["refused"]),
         preemptions=int(totals["preemptions"]),
-        is_overload=is_overload,
+        is_overload=any(run.is_overload for run in runs),
+        bounds=tuple((f"{n}{b.latency}_{b.statistic}", b.most_s) for _, n, b in checks),
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One stream served: latencies of the window's requests, and what is summed over streams."""
+
+    latencies: dict[str, Floats]
+    blocks: Codes
+    classes: Codes
+    totals: dict[str, float]
+    is_overload: bool
+
+
+def _streams(plan: Plan, seeds: int) -> Iterator[tuple[ServeLoad, int]]:
+    """The load of every seed; a recorded stream once, unless routers leave it to chance."""
+    study = plan.engine.study
+    first = load_of_seed(study, study.seed)
+    for i in range(seeds):
+        load = load_of_seed(study, study.seed + i)
+        is_new = i == 0 or not np.array_equal(_arrivals(load), _arrivals(first))
+        if not is_new and plan.fleet.routing != "random":
+            return
+        yield load, study.seed + i
+
+
+def _run(plan: Plan, load: ServeLoad, seed: int) -> _Run:
+    host = plan.rig.engine
+    result, is_counted, classes = replay_once(plan, load, seed)
+    kept = is_counted & result.is_served
+    request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
+    rows = {
+        "ttft_s": result.ttft_s + request_s,
+        "tpot_s": result.tpot_s,
+        "e2e_s": result.e2e_s + request_s,
+    }
+    totals = result.totals
+    return _Run(
+        latencies={name: values[kept] for name, values in rows.items()},
+        blocks=(result.arrival_s[kept] // BLOCK_S).astype(np.int64),
+        classes=classes[kept],
+        totals={
+            "refused": float((is_counted & ~result.is_served).sum()),
+            "preemptions": float(result.preemptions[is_counted].sum()),
+            "step_j": float((totals.step_j + totals.idle_j).sum()),
+            "seconds": float(totals.end_s.max()) * plan.fleet.replicas,
+            "steps": float(totals.steps.sum()),
+            "extended_steps": float(totals.extended_steps.sum()),
+        },
+        is_overload=result.backlog(int(np.flatnonzero(is_counted)[-1]) + 1).is_overload,
     )
 
 

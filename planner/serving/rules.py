@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.axes import DERIVED
+from planner.axes import DERIVED, TWO_BATCHES
 from planner.space.rule import Columns, Context, Mask, Rule
 from planner.space.rules import (
     bill_rules,
@@ -29,7 +29,49 @@ def serve_bill_rules() -> tuple[Rule, ...]:
 
 def serve_rules() -> tuple[Rule, ...]:
     """Rules on how a replica is cut, in the order in which they are told."""
-    return (*model_rules(), *_cut_rules(), *_count_rules(), *_repeats())
+    cut = (rule for rule in model_rules() if rule.name != EVENLY)
+    return (*cut, *_expert_rules(), *_cut_rules(), *_count_rules(), *_repeats())
+
+
+EVENLY = "expert_parallel_does_not_divide_experts"
+
+
+def _expert_rules() -> tuple[Rule, ...]:
+    """With second copies of some, the slots have to be shared out evenly, not the experts."""
+    return (
+        Rule(
+            EVENLY,
+            ("expert_parallel", "redundant_experts"),
+            lambda c, x: (
+                (x.model.experts == 0)
+                | ((x.model.experts + c["redundant_experts"]) % c["expert_parallel"] == 0)
+            ),
+            "experts, and their second copies, cannot be shared out evenly",
+        ),
+        Rule(
+            "redundant_experts_repeat",
+            ("expert_parallel", "redundant_experts"),
+            lambda c, x: (c["redundant_experts"] == 0) | (c["expert_parallel"] > 1),
+            "on one rank a second copy of an expert relieves nobody",
+        ),
+        Rule(
+            "more_copies_than_experts",
+            ("redundant_experts",),
+            lambda c, x: np.asarray(c["redundant_experts"] <= x.model.experts),
+            "more second copies than there are experts",
+        ),
+        Rule(
+            "batch_overlap_repeats",
+            ("attention_data_parallel", "batch_overlap"),
+            lambda c, x: (c["attention_data_parallel"] > 1) | ~_overlaps(c, x),
+            "attention that is not copied exchanges nothing that could be hidden",
+        ),
+    )
+
+
+def _overlaps(c: Columns, x: Context) -> Any:
+    is_two = np.array([level == TWO_BATCHES for level in x.levels["batch_overlap"]])
+    return is_two[c["batch_overlap"]]
 
 
 def _cut_rules() -> tuple[Rule, ...]:

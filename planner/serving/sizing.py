@@ -7,25 +7,33 @@ its own, with what it has: no number of replicas changes it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.serving.load import Load
 from planner.study.slo import Bound
-from simkernel.columns import Column, Floats, Masks
-from simkernel.serve_open import (
+from simkernel.columns import Column, Floats
+from simkernel.false_position import crossing
+from simkernel.lane import Lane
+from simkernel.lane_pace import (
     LEAST_ARRIVALS,
-    Lane,
     Pace,
     arrivals_at,
-    is_roomy,
-    latencies,
     most_arrivals,
     pace,
+    pace_and_fuller,
+    roomy_arrivals,
+    saturated,
+    side_by_side,
 )
+from simkernel.serve_open import Spread, e2e, latencies, tpot, ttft
 
-HALVINGS = 12
-"""Of the interval in which the fullest lane within the bounds is looked for: 2e-4 of it."""
+BOUND_STEPS = 7
+"""In which the fullest lane within the bounds is found, beside its two ends."""
+
+MARGIN_FRAC = 2.0**-12
+"""Below the last guess, where that breaks a bound: what is found lies within 1e-3 (tested)."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +71,65 @@ def capacity(lane: Lane, lanes: Column, bounds: Sequence[Bound]) -> Capacity:
     bounds : that its latencies must keep
     """
     full = most_arrivals(lane)
-    saturated = pace(lane, full).requests_per_s * lanes
+    most = saturated(lane).requests_per_s * lanes
     empty = np.minimum(full, LEAST_ARRIVALS)
-    at_rest = latencies(lane, pace(lane, empty))
+    at_rest = latencies(lane, *pace_and_fuller(lane, empty))
     floors = {(b.latency, b.statistic): at_rest[b.latency].at(b.statistic) for b in bounds}
-    low, high = empty, full
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        is_kept = _keeps(lane, middle, bounds)
-        low, high = np.where(is_kept, middle, low), np.where(is_kept, high, middle)
+    roomy = np.maximum(np.minimum(full, roomy_arrivals(lane)), empty)
+    fullest = _fullest(lane, empty, roomy, bounds, floors) if bounds else roomy
     is_hopeless = np.zeros(len(full), dtype=bool)
     for bound in bounds:
         is_hopeless |= floors[bound.latency, bound.statistic] > bound.most_s
-    within = pace(lane, low).requests_per_s * lanes
-    return Capacity(saturated, np.where(is_hopeless, saturated, within), floors)
+    within = pace(lane, fullest).requests_per_s * lanes
+    return Capacity(most, np.where(is_hopeless, most, np.minimum(within, most)), floors)
+
+
+def _fullest(
+    lane: Lane,
+    empty: Floats,
+    most: Floats,
+    bounds: Sequence[Bound],
+    floors: Mapping[tuple[str, str], Floats],
+) -> Floats:
+    """Requests per step of the fullest lane that keeps every bound, or a little fewer; (n,).
+
+    Found on the logarithm of the worst latency over its bound.
+    """
+    under = np.log(_worst([(floors[b.latency, b.statistic], b.most_s) for b in bounds]))
+    over = _beyond(lane, most, bounds)
+    if lane.curves.shared is None:
+        found, low, is_over = crossing(
+            lambda at: _beyond(lane, at, bounds), empty, most, under, over, BOUND_STEPS
+        )
+    else:  # steps of copies that wait for each other jump with the first prompts
+        ends = np.log(empty), np.log(most)
+        logs = crossing(
+            lambda at: _beyond(lane, np.exp(at), bounds), *ends, under, over, BOUND_STEPS
+        )
+        found, low, is_over = np.exp(logs[0]), np.exp(logs[1]), logs[2]
+    sure = np.where(is_over, np.maximum(low, found * (1.0 - MARGIN_FRAC)), found)
+    return np.where(over <= 0.0, most, np.where(under > 0.0, empty, sure))
+
+
+def _beyond(lane: Lane, arrivals: Floats, bounds: Sequence[Bound]) -> Floats:
+    """Logarithm of the worst latency over its bound; (n,)."""
+    at, fuller_step_s = pace_and_fuller(lane, arrivals)
+    found: dict[str, Spread] = {}
+    if any(b.latency != "tpot_s" for b in bounds):
+        found["ttft_s"] = ttft(lane, at)
+    if any(b.latency != "ttft_s" for b in bounds):
+        found["tpot_s"] = tpot(lane, at, fuller_step_s)
+    if any(b.latency == "e2e_s" for b in bounds):
+        found["e2e_s"] = e2e(lane, found["ttft_s"], found["tpot_s"])
+    return np.log(_worst([(found[b.latency].at(b.statistic), b.most_s) for b in bounds]))
+
+
+def _worst(pairs: Sequence[tuple[Floats, float]]) -> Floats:
+    """The largest of some latencies over their bounds; (n,)."""
+    worst = pairs[0][0] / pairs[0][1]
+    for value_s, most_s in pairs[1:]:
+        worst = np.maximum(worst, value_s / most_s)
+    return np.asarray(worst)
 
 
 def replicas_for(requests_per_s: float, found: Capacity, rule: Rule) -> Floats:
@@ -87,16 +140,15 @@ def replicas_for(requests_per_s: float, found: Capacity, rule: Rule) -> Floats:
     return np.asarray(np.maximum(working, least + rule.lost_replicas))
 
 
-def pace_at(lane: Lane, lanes: Column, replicas: Floats, requests_per_s: float) -> Pace:
-    """The steady state of a lane of a fleet at a rate; that of a full one beyond its capacity."""
-    return pace(lane, arrivals_at(lane, requests_per_s / (replicas * lanes)))
+def paces_at(lane: Lane, lanes: Column, replicas: Floats, loads: Sequence[Load]) -> list[Pace]:
+    """The steady states of a lane of a fleet under some loads; of a full one beyond its capacity.
 
-
-def _keeps(lane: Lane, arrivals: Floats, bounds: Sequence[Bound]) -> Masks:
-    """Lanes that have room for nearly all crowds and keep every bound; (n,)."""
-    at = pace(lane, arrivals)
-    found = latencies(lane, at)
-    kept = is_roomy(lane, at)
-    for bound in bounds:
-        kept = kept & (found[bound.latency].at(bound.statistic) <= bound.most_s)
-    return np.asarray(kept)
+    All loads have as many shares of their prompts, and are found side by side.
+    """
+    rates = [load.requests_per_s / (replicas * lanes) for load in loads]
+    if len({load.mix.prompt_tokens.shape for load in loads}) > 1:
+        own = [(replace(lane, mix=load.mix), r) for load, r in zip(loads, rates, strict=True)]
+        return [pace(one, arrivals_at(one, rate)) for one, rate in own]
+    beside = side_by_side(lane, [load.mix for load in loads])
+    found = pace(beside, arrivals_at(beside, np.stack(rates)))
+    return [found.at(row) for row in range(len(loads))]

@@ -20,7 +20,6 @@ from planner.serving.engine import ServeEngine
 from planner.serving.evaluate import evaluate
 from planner.serving.fleet import GROWTH
 from planner.serving.replay import LATENCIES, SEEDS, Plan, Replayed, gap, plan_of, replayed
-from planner.study.slo import Bound
 from planner.training.evaluate import Evaluated, Limit, Replay
 
 TO_RUN_AT_ALL = ("memory", "kernels", "prompt_in_a_step", "context")
@@ -49,7 +48,7 @@ def replayed_plan(engine: ServeEngine, columns: Mapping[str, Any], accelerator: 
     fleet, found = _accepted(plan, is_given=_is_given(engine, columns))
     at_fleet = evaluate(engine, columns, accelerator, np.array([float(fleet)]))
     told = _told(plan, fleet, found, at_fleet)
-    return Replay(_as_replayed(at_fleet, found, engine.load.bounds), told)
+    return Replay(_as_replayed(at_fleet, found), told)
 
 
 def _is_given(engine: ServeEngine, columns: Mapping[str, Any]) -> bool:
@@ -60,15 +59,15 @@ def _is_given(engine: ServeEngine, columns: Mapping[str, Any]) -> bool:
 
 def _accepted(plan: Plan, *, is_given: bool) -> tuple[int, Replayed]:
     """The first fleet, from the closed form's on, that keeps every bound; else the last tried."""
-    bounds, lost = plan.engine.load.bounds, int(plan.closed.lost[0])
+    lost = int(plan.closed.lost[0])
     replicas, found = plan.replicas, None
     for left in range(MOST_FLEETS - 1, -1, -1):
         is_last = is_given or not left
         short = replayed(plan.with_replicas(max(replicas - lost, 1)), 1) if lost else None
-        if short is None or not short.broken(bounds) or is_last:
+        if short is None or not short.broken() or is_last:
             found = replayed(plan.with_replicas(replicas), SEEDS)
-            worse = short if short is not None and short.broken(bounds) else found
-            if is_last or not worse.broken(bounds):
+            worse = short if short is not None and short.broken() else found
+            if is_last or not worse.broken():
                 return replicas, _with_bounds_of(found, worse)
         replicas = max(math.ceil(replicas * GROWTH), replicas + 1)
     raise AssertionError("the last fleet is always returned")
@@ -81,7 +80,7 @@ def _with_bounds_of(found: Replayed, worse: Replayed) -> Replayed:
     return replace(found, high=worse.high, refused=worse.refused, is_overload=worse.is_overload)
 
 
-def _as_replayed(closed: Evaluated, found: Replayed, bounds: tuple[Bound, ...]) -> Evaluated:
+def _as_replayed(closed: Evaluated, found: Replayed) -> Evaluated:
     """The closed form at the fleet of the replay, with the replay's latencies and bounds."""
     latencies = {
         name: np.array([value])
@@ -89,9 +88,8 @@ def _as_replayed(closed: Evaluated, found: Replayed, bounds: tuple[Bound, ...]) 
         if name.startswith(LATENCIES) and np.isfinite(value)
     }
     limits = {n: limit for n, limit in closed.limits.items() if "empty replica" not in n}
-    for bound in bounds:
-        name = f"{bound.latency}_{bound.statistic}"
-        limits[name] = _limit(found.high[name], bound.most_s, "s")
+    for name, most_s in found.bounds:
+        limits[name] = _limit(found.high[name], most_s, "s")
     limits["refused"] = _limit(float(found.refused), 0.0, "requests")
     limits["overload"] = _limit(float(found.is_overload), 0.0, "growing queues")
     return replace(closed, metrics={**closed.metrics, **latencies}, limits=limits)
@@ -111,7 +109,7 @@ def _told(plan: Plan, fleet: int, found: Replayed, closed: Evaluated) -> dict[st
         "needed_devices": fleet * int(plan.rig.plans.devices[0]),
         "seeds": SEEDS,
         "requests": found.requests,
-        "broken": "; ".join(v["limit"] for v in found.broken(plan.engine.load.bounds)),
+        "broken": "; ".join(v["limit"] for v in found.broken()),
         **{f"replayed_{name}": value for name, value in found.metrics.items()},
         **{f"replayed_{name}_low": value for name, value in found.low.items()},
         **{f"replayed_{name}_high": value for name, value in found.high.items()},

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkernel.columns import Floats
-from simkernel.power import device_w, host_w
+from simkernel.lane import Lane
+from simkernel.lane_pace import Pace
+from simkernel.power import DutyWatts, device_w, duty_watts, host_w
 from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac
-from simkernel.serve_open import Lane, Pace
-from simkernel.serving_passes import Rig
+from simkernel.serving_rig import Rig
 from simkernel.step_curves import COMPUTE, FLOOR, INSIDE, PEAK_COMPUTE, PEAK_HBM
 
 
@@ -28,15 +29,25 @@ def lane_watts(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> LaneWatts:
     A lane steps for as long as it holds a request; between requests its devices wait. The curves
     are made of whole runs, gaps included, so gaps lower the shares and not the watts.
     """
-    power, kernels = rig.chips.power, mean_step(lane, at)
+    power, shares = rig.chips.power, mean_shares(lane, at)
+    mean_w = np.minimum(device_w(power, *shares[1:]), power.cap_w * cap_frac)
+    return LaneWatts(np.asarray(mean_w), np.asarray(host_w(power, shares[0])))
+
+
+def mean_shares(lane: Lane, at: Pace) -> Floats:
+    """Of all time: kernels at work, memory, arithmetic and links busy; (4, n)."""
+    kernels = mean_step(lane, at)
     floor_s = np.maximum(kernels[FLOOR], 1e-12)
     held = at.decoding_sequences + at.arrivals
     busy = np.minimum(floor_s / at.step_s, 1.0) * (1.0 - np.exp(-held))
-    shares = (
-        np.minimum(kernels[i] / floor_s, 1.0) * busy for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE)
-    )
-    mean_w = np.minimum(device_w(power, *shares), power.cap_w * cap_frac)
-    return LaneWatts(np.asarray(mean_w), np.asarray(host_w(power, busy)))
+    rows = [np.minimum(kernels[i] / floor_s, 1.0) * busy for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE)]
+    return np.stack([busy, *rows])
+
+
+def lane_duty(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> DutyWatts:
+    """Watts of one device of every plan, to be summed over steps."""
+    power, shares = rig.chips.power, mean_shares(lane, at)
+    return duty_watts(power, shares[1], shares[2], shares[3], power.cap_w * cap_frac)
 
 
 def mean_step(lane: Lane, at: Pace) -> Floats:
@@ -46,11 +57,19 @@ def mean_step(lane: Lane, at: Pace) -> Floats:
         at.decoding_sequences, 1.0
     )
     head = curves.of(curves.head_s, at.decoding_sequences)
-    plain = curves.of(curves.layers_s, at.decoding_sequences)
-    carrying = curves.of(curves.layers_s, at.decoding_sequences + at.carried_tokens)
+    tokens, carried = at.standing.mean_tokens, at.mean_carried_tokens
+    plain = curves.of(curves.layers_s, tokens)
+    carrying = curves.of(curves.layers_s, tokens + carried)
+    if curves.shared is not None:
+        for part_s in (curves.shared.experts_s, curves.shared.exchange_s):
+            plain = plain + curves.of(part_s, tokens)
+            carrying = carrying + curves.of(part_s, tokens + carried)
     prompts = curves.prompts_s.mean(axis=2)[:, curves.layout] * at.arrivals
     layers = plain + at.carrying_frac * (carrying - plain)
-    return np.asarray(layers + head + decode + prompts)
+    total = np.asarray(layers + head + decode + prompts)
+    if curves.shared is not None:
+        total[FLOOR] = np.minimum(total[FLOOR], at.step_s)
+    return total
 
 
 def capped_slower_frac(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> Floats:

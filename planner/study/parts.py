@@ -126,7 +126,9 @@ class ServeWorkload:
     output_tokens), `slo` a table of latencies and their bounds, or of classes of them; what is
     inside both is read by `study_serve`. The fleet is sized on the busiest `peak_window_s`, of
     which it uses at most `peak_utilisation_frac` of its capacity, and meets every bound there
-    with `survive_failures` hosts out of work.
+    with `survive_failures` hosts out of work. `draft_model` drafts where an axis says so, and
+    `draft_acceptance_frac` of the tokens drafted ahead are right, one by one; None takes what was
+    published of the method.
     """
 
     model: Annotated[
@@ -158,6 +160,13 @@ class ServeWorkload:
         int,
         Field(strict=True, ge=0, le=1000, description="hosts that may fail at the peak, e.g. 1"),
     ] = 0
+    draft_model: Annotated[
+        Text | None, Field(description='a small model of the same vocabulary, e.g. "llama-3.1-8b"')
+    ] = None
+    draft_acceptance_frac: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="share of drafted tokens that are right, e.g. 0.8"),
+    ] = None
 
 
 Workload = TrainWorkload | ServeWorkload

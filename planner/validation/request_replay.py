@@ -23,8 +23,8 @@ from simkernel.replay.serve import replay
 from simkernel.replay.tables import StepTables
 from simkernel.serving_engine import EngineCurves
 from simkernel.serving_mix import mix_of
-from simkernel.serving_passes import rig_of
 from simkernel.serving_plans import serving_plan_of
+from simkernel.serving_rig import rig_of
 from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
 
 STATISTICS = {"mean": None, "p50": 0.5, "p99": 0.99}

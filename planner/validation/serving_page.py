@@ -202,14 +202,15 @@ that release, after the error on two cards had been seen.
 WEAK = """
 ### Weak spots of serving
 
-- Time to first token holds what clients, warm-up and start-ups add: the same prompt on the same
-  plan differs up to three times between runs of 1,024 and 8,192 output tokens.
+- Time to first token holds what clients, warm-up and start-ups add: runs before January 2026 had
+  no warm-up, and the first crowd of some waited for kernels to be compiled.
+- Prompts of 8,192 tokens on eight H100 or H200 under vLLM come out a third too slow.
 - The floor of TensorRT-LLM's kernels is 4% of the isolated one: launches are in the layer's.
 - Small kernels of latent attention are taken to shorten from a tenth of a millisecond a layer in
   September 2025 to a few microseconds in spring 2026: seen on DeepSeek alone, by estimated dates.
 - DeepSeek-V3.1 in nvfp4 with attention copies is two rows of one release; whether it drafts
   tokens or keeps prefixes is not stated. Offline runs of the same layout come out near.
-- Pipelines: eight stages come out a sixth too fast beside one stage a sixth too slow.
+- RTX PRO 6000 in nvfp4: one stage comes out up to a quarter too slow, more stages less so.
 - Models that are missed by more than a quarter when left out:
 """
 

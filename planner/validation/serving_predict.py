@@ -15,8 +15,8 @@ from simkernel.hardware import Chips
 from simkernel.models import Model
 from simkernel.serve import Load, Steady, offline_run, static_batch, steady
 from simkernel.serving_engine import Engine, EngineCurves
-from simkernel.serving_passes import rig_of
 from simkernel.serving_plans import ServingPlans, serving_plan_of
+from simkernel.serving_rig import rig_of
 
 METRICS = (TTFT, TPOT, OUTPUT)
 BASE_ENGINES = {"sglang_2025": "sglang", "vllm_2023": ""}
@@ -112,6 +112,9 @@ def _block(cases: Sequence[Case], rows: Codes, catalog: Catalog) -> Block:
             requests=np.array([case.concurrency for case in cases]),
             burst_frac=np.array([case.burst_frac for case in cases]),
             has_equal_lengths=np.array([float(case.has_equal_lengths) for case in cases]),
+            held_steps=np.array([case.launch.held_steps for case in cases]),
+            held_prompts=np.array([case.launch.held_prompts for case in cases]),
+            poll_steps=np.array([case.launch.poll_steps for case in cases]),
         ),
         years=np.array([case.years for case in cases]),
         engines=tuple(case.engine for case in cases),

@@ -19,6 +19,7 @@ from costdata.catalog import Catalog
 from costdata.configs import read_model
 from costdata.facts import TABLES
 from planner.bands import regime_of_model
+from planner.validation.launches import AS_SHIPPED, Launch, launch_of
 from planner.validation.rows import TruthRow
 from simkernel.errors import MissingFact
 from simkernel.hardware import PRECISIONS
@@ -86,6 +87,7 @@ class Case:
     has_equal_lengths: bool
     loaded: str
     measured: Mapping[str, float]
+    launch: Launch = AS_SHIPPED
 
     @property
     def kind(self) -> str:
@@ -171,9 +173,13 @@ def _sweep(row: TruthRow, catalog: Catalog) -> Case:
         plan |= {"cache_bytes_per_value": 1.0}
     if engine not in (*ENGINES, OLD_SGLANG):
         raise MissingFact(f"engine {row.text('backend')!r} has no profile")
-    drawn = MEAN_DRAWN if row.text("dump").startswith("ifx") else 1.0
+    is_drawn = row.text("dump").startswith("ifx")
+    drawn = MEAN_DRAWN if is_drawn else 1.0
     if row.text("mode") != "agg":
         raise MissingFact("prefill and decode on pools apart are not predicted yet")
+    launch = launch_of(row, model.name, accelerator, tensor) if is_drawn else AS_SHIPPED
+    if launch.budget_tokens:
+        plan |= {"budget_tokens": launch.budget_tokens}
     return Case(
         row=row,
         model=model,
@@ -189,6 +195,7 @@ def _sweep(row: TruthRow, catalog: Catalog) -> Case:
         has_equal_lengths=drawn == 1.0,
         loaded=CLOSED,
         measured=measured,
+        launch=launch,
     )
 
 

@@ -51,6 +51,15 @@ def tokens_due(request: int, jobs: Jobs) -> int:
     return known - jobs[request].cached_tokens
 
 
+def tokens_wanted(request: int, jobs: Jobs, limits: Limits) -> int:
+    """Tokens due, and of a decoding request its drafts, as far as its answer goes."""
+    due = tokens_due(request, jobs)
+    if limits.drafted_tokens == 0 or due != 1 or jobs[request].made_tokens == 0:
+        return due
+    left = jobs[request].output_tokens - jobs[request].made_tokens
+    return min(1 + limits.drafted_tokens, left)
+
+
 def take_blocks(
     replica: int, request: int, tokens: int, jobs: Jobs, lists: Lists, limits: Limits
 ) -> bool:

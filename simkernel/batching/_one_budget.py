@@ -17,6 +17,7 @@ from simkernel.batching._house import (
     take_blocks,
     throw_out_last,
     tokens_due,
+    tokens_wanted,
 )
 from simkernel.replay.state import Jobs, Limits, Lists, Seats
 
@@ -26,20 +27,18 @@ def form_one_budget(
 ) -> int:
     """The batch of the next step; prompts are split to the budget where `is_split`."""
     thrown_before = lists[replica].preemptions
-    count, budget = _go_on(replica, jobs, lists, limits, seats)
+    count, budget = go_on(replica, jobs, lists, limits, seats)
     if lists[replica].preemptions > thrown_before:
         return count
     return _admit(replica, is_split, count, budget, jobs, lists, limits, seats)
 
 
-def _go_on(
-    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
-) -> tuple[int, int]:
+def go_on(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -> tuple[int, int]:
     """Those who run, in order; the sequences in the step and the budget that is left."""
     count, budget = 0, limits.token_budget
     while count < lists[replica].running_count and budget > 0:
         request = seats[replica, count].running
-        tokens = min(tokens_due(request, jobs), budget)
+        tokens = min(tokens_wanted(request, jobs, limits), budget)
         if not _make_room(replica, request, tokens, jobs, lists, limits, seats):
             break
         count = join(replica, count, request, tokens, seats)

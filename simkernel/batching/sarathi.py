@@ -20,6 +20,7 @@ from simkernel.batching._house import (
     take_blocks,
     throw_out_last,
     tokens_due,
+    tokens_wanted,
 )
 from simkernel.replay.state import Jobs, Limits, Lists, Seats
 
@@ -36,13 +37,16 @@ def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
 
 def form(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -> int:
     """Decodes first, then prompts under way, then new ones, each in order of arrival."""
-    count = _decodes(replica, jobs, lists, limits, seats)
-    count, budget = _prompts(replica, count, jobs, lists, limits, seats)
+    count, decoded = _decodes(replica, jobs, lists, limits, seats)
+    budget = limits.token_budget - decoded
+    count, budget = _prompts(replica, count, budget, jobs, lists, limits, seats)
     return _admissions(replica, count, budget, jobs, lists, limits, seats)
 
 
-def _decodes(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -> int:
-    count, place = 0, 0
+def _decodes(
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
+) -> tuple[int, int]:
+    count, place, decoded = 0, 0, 0
     while place < lists[replica].running_count:
         request = seats[replica, place].running
         place += 1
@@ -50,9 +54,14 @@ def _decodes(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seat
             continue
         if not _has_free_block(replica, request, jobs, lists, seats):
             break
-        take_blocks(replica, request, jobs[request].cached_tokens + 1, jobs, lists, limits)
-        count = join(replica, count, request, 1, seats)
-    return count
+        tokens = tokens_wanted(request, jobs, limits)
+        cached = jobs[request].cached_tokens
+        if not take_blocks(replica, request, cached + tokens, jobs, lists, limits):
+            tokens = 1  # drafts wait where the one free block does not hold them
+            take_blocks(replica, request, cached + 1, jobs, lists, limits)
+        count = join(replica, count, request, tokens, seats)
+        decoded += tokens
+    return count, decoded
 
 
 def _has_prompt_left(request: int, jobs: Jobs) -> bool:
@@ -68,9 +77,9 @@ def _has_free_block(replica: int, request: int, jobs: Jobs, lists: Lists, seats:
 
 
 def _prompts(
-    replica: int, count: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
+    replica: int, count: int, budget: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
 ) -> tuple[int, int]:
-    budget, place = limits.token_budget - count, 0
+    place = 0
     while place < lists[replica].running_count and budget > 0:
         request = seats[replica, place].running
         place += 1

@@ -16,6 +16,7 @@ from simkernel.batching._house import (
     refusal_code,
     take_blocks,
     tokens_due,
+    tokens_wanted,
 )
 from simkernel.replay.state import Jobs, Limits, Lists, Seats
 
@@ -31,7 +32,8 @@ def form(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -
     count = 0
     if lists[replica].running_count > 0:
         while count < lists[replica].running_count:
-            count = join(replica, count, seats[replica, count].running, 1, seats)
+            request = seats[replica, count].running
+            count = join(replica, count, request, tokens_wanted(request, jobs, limits), seats)
         return count
     budget = limits.token_budget
     while count < limits.max_batch and lists[replica].waiting_count > 0:

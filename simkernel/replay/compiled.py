@@ -29,6 +29,7 @@ from simkernel import plugins
 from simkernel.replay import dispatch
 from simkernel.replay.contended import Stage, contend
 from simkernel.replay.engine import advance as engine_advance
+from simkernel.replay.engine import advance_together as engine_advance_together
 from simkernel.replay.net import Net
 from simkernel.replay.play import Score, play
 from simkernel.replay.program import Program
@@ -57,6 +58,12 @@ def advance() -> Callable[[int, House], int]:
 
 
 @cache
+def advance_together() -> Callable[[int, House], int]:
+    """The compiled `engine.advance_together`: a loop apart, so that neither waits for both."""
+    return machine_code(together_lent)
+
+
+@cache
 def machine_code(loop: Callable[..., Any]) -> Callable[..., Any]:
     """A loop of this room as machine code, with every function it calls.
 
@@ -77,6 +84,11 @@ def machine_code(loop: Callable[..., Any]) -> Callable[..., Any]:
 def advance_lent(events: int, house: House) -> int:
     """The loop over arrays without an owner."""
     return engine_advance(events, lent(house))
+
+
+def together_lent(events: int, house: House) -> int:
+    """The loop of groups over arrays without an owner."""
+    return engine_advance_together(events, lent(house))
 
 
 def play_lent(net: Net, score: Score) -> None:

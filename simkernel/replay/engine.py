@@ -16,6 +16,13 @@ from simkernel.replay.dispatch import form_batch, pick_replica, refusal
 from simkernel.replay.results import SERVED
 from simkernel.replay.state import KNOWN, LOGGED, NEXT, ROUTED, STUCK_AT, Books, House
 from simkernel.replay.steps import end_step, repeat_step, start_step
+from simkernel.replay.together import (
+    end_together,
+    form_together,
+    repeat_together,
+    requests_of,
+    start_together,
+)
 
 GOING, DONE, STUCK = range(3)
 """How a call of `advance` ended: events are left, none is, nothing will ever move again."""
@@ -30,7 +37,7 @@ def advance(events: int, house: House) -> int:
         replica = first_to_act(house.books)
         now_s = house.books[replica].clock_s
         arrival_s = next_arrival_s(house)
-        if house.books[replica].flying_sequences > 0 and now_s <= arrival_s:
+        if house.books[replica].is_flying > 0 and now_s <= arrival_s:
             land(replica, now_s, house)
         elif arrival_s < NEVER_S and arrival_s <= now_s:
             arrive(arrival_s, house)
@@ -42,14 +49,32 @@ def advance(events: int, house: House) -> int:
     return GOING
 
 
+def advance_together(events: int, house: House) -> int:
+    """The same for replicas that step in groups: a loop of its own, compiled when it is needed."""
+    for _ in range(events):
+        first = first_to_act(house.books)
+        now_s = house.books[first].clock_s
+        arrival_s = next_arrival_s(house)
+        if house.books[first].is_flying > 0 and now_s <= arrival_s:
+            land_together(first, now_s, house)
+        elif arrival_s < NEVER_S and arrival_s <= now_s:
+            arrive(arrival_s, house)
+        elif now_s == NEVER_S:
+            return DONE
+        elif not take_off_together(first, now_s, arrival_s, house):
+            house.counters[STUCK_AT] = first
+            return STUCK
+    return GOING
+
+
 def first_to_act(books: Books) -> int:
     """The replica with the least clock; of several, one whose step ends before one that forms."""
     first = 0
     for replica in range(1, len(books.clock_s)):
         if books[replica].clock_s < books[first].clock_s or (
             books[replica].clock_s == books[first].clock_s
-            and books[first].flying_sequences == 0
-            and books[replica].flying_sequences > 0
+            and books[first].is_flying == 0
+            and books[replica].is_flying > 0
         ):
             first = replica
     return first
@@ -95,8 +120,9 @@ def arrive(now_s: float, house: House) -> None:
     times[request].replica = replica
     settle(replica, now_s, house)
     line_up(replica, request, jobs, lists)
-    if books[replica].clock_s == NEVER_S:
-        books[replica].clock_s = now_s
+    first = replica - replica % rules.copies
+    if books[first].clock_s == NEVER_S:
+        books[first].clock_s = now_s
 
 
 def let_next_come(now_s: float, house: House) -> None:
@@ -136,6 +162,21 @@ def take_off(replica: int, now_s: float, arrival_s: float, house: House) -> bool
     return True
 
 
+def take_off_together(first: int, now_s: float, arrival_s: float, house: House) -> bool:
+    """The same for copies that step together; False when nothing moves or ever will."""
+    if requests_of(first, house) == 0:
+        house.books[first].clock_s = NEVER_S
+        return True
+    count, is_steady = form_together(first, house)
+    if count == 0:
+        return False
+    has_decodes_only = start_together(first, now_s, house)
+    is_skipped = house.rules.can_skip and house.counters[LOGGED] >= len(house.log.replica)
+    if has_decodes_only and is_steady and is_skipped:
+        repeat_together(first, min(arrival_s, others_act_s(first, house)), house)
+    return True
+
+
 def others_act_s(replica: int, house: House) -> float:
     """In a closed loop another replica may let a request come; never before it acts next."""
     soonest_s = NEVER_S
@@ -154,6 +195,17 @@ def land(replica: int, now_s: float, house: House) -> None:
         let_leave(replica, house)
         for _ in range(ended):
             let_next_come(now_s, house)
+
+
+def land_together(first: int, now_s: float, house: House) -> None:
+    """A step of all copies of a group ends."""
+    ended = end_together(first, now_s, house)
+    for copy in range(first, first + house.rules.copies):
+        if house.books[copy].ended > 0:
+            settle(copy, now_s, house)
+            let_leave(copy, house)
+    for _ in range(ended):
+        let_next_come(now_s, house)
 
 
 def let_leave(replica: int, house: House) -> None:

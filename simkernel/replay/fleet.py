@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from simkernel.drafting import MOST_DRAFTED
 from simkernel.errors import BadStudy
 
 LEAST = {
@@ -32,6 +33,10 @@ class Fleet:
     max_context_tokens : prompt and output together; a longer request is refused
     watermark_frac : of the pool that admission leaves free, where the policy does so
     request_overhead_s : from arrival until the scheduler sees a request: network, tokenizer [s]
+    drafted_tokens : guessed ahead of every decoding sequence, and verified in the next step
+    first_accept_frac, later_accept_frac : chance that the first of them is right, and that each
+        further one is if all before it are
+    copies : neighbouring replicas that step together because they share experts
 
     Raises
     ------
@@ -48,6 +53,10 @@ class Fleet:
     max_context_tokens: int
     watermark_frac: float = 0.0
     request_overhead_s: float = 0.0
+    drafted_tokens: int = 0
+    first_accept_frac: float = 0.0
+    later_accept_frac: float = 0.0
+    copies: int = 1
 
     def __post_init__(self) -> None:
         faults = [
@@ -57,7 +66,24 @@ class Fleet:
         ]
         if not 0 <= self.watermark_frac < 1:
             faults.append(f"watermark_frac is {self.watermark_frac}; give 0 to below 1")
+        faults += self._drafting_faults()
         if not 0 <= self.request_overhead_s < float("inf"):
             faults.append(f"request_overhead_s is {self.request_overhead_s}; give 0 or more")
         if faults:
             raise BadStudy(*faults)
+
+    def _drafting_faults(self) -> list[str]:
+        faults = []
+        if not (0 <= self.drafted_tokens <= MOST_DRAFTED and self.drafted_tokens % 1 == 0):
+            faults.append(f"drafted_tokens is {self.drafted_tokens}; give 0 to {MOST_DRAFTED}")
+        faults += [
+            f"{name} is {getattr(self, name)}; give 0 to 1"
+            for name in ("first_accept_frac", "later_accept_frac")
+            if not 0 <= getattr(self, name) <= 1
+        ]
+        if not (self.copies >= 1 and self.replicas % self.copies == 0):
+            faults.append(
+                f"{self.replicas} replicas are no whole groups of {self.copies} copies that step "
+                "together; give a multiple"
+            )
+        return faults

@@ -9,6 +9,7 @@ import numpy as np
 
 from simkernel import plugins
 from simkernel.columns import Codes, Floats
+from simkernel.drafting import token_shares
 from simkernel.replay.engine import NEVER_S
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.requests import Requests
@@ -19,6 +20,7 @@ from simkernel.replay.state import (
     KNOWN,
     LISTS,
     LOG,
+    LUCK,
     SEATS,
     TIMES,
     Books,
@@ -71,6 +73,7 @@ def opened(requests: Requests, fleet: Fleet, tables: StepTables, run: Run) -> Ho
         seats=_records(SEATS, (int(fleet.replicas), int(fleet.max_batch))),
         times=_times(requests, run),
         token_s=np.full(kept, np.nan),
+        luck=_luck(fleet, run),
         books=_books(int(fleet.replicas)),
         log=_records(LOG, run.logged_steps),
         limits=_limits(fleet),
@@ -83,6 +86,20 @@ def _records(fields: np.dtype[Any], shape: int | tuple[int, ...]) -> Records:
     return np.zeros(shape, fields).view(np.recarray)
 
 
+def _luck(fleet: Fleet, run: Run) -> Codes:
+    """Tokens that steps make of a sequence, drawn in the shares that the drafts' chances give."""
+    if fleet.drafted_tokens == 0:
+        return np.ones(1, dtype=np.int64)
+    chances = (fleet.first_accept_frac, fleet.later_accept_frac)
+    shares = token_shares(float(fleet.drafted_tokens), *chances)[:, 0]
+    draws = np.random.default_rng((run.seed, OF_DRAFTS)).random(LUCK)
+    return (1 + np.searchsorted(np.cumsum(shares), draws, side="right")).astype(np.int64)
+
+
+OF_DRAFTS = 1
+"""Beside the seed: draws of drafts are not those of routers."""
+
+
 def _limits(fleet: Fleet) -> Limits:
     return Limits(
         max_batch=int(fleet.max_batch),
@@ -91,6 +108,7 @@ def _limits(fleet: Fleet) -> Limits:
         pool_blocks=int(fleet.pool_blocks),
         watermark_blocks=int(fleet.watermark_frac * fleet.pool_blocks),
         max_context_tokens=int(fleet.max_context_tokens),
+        drafted_tokens=int(fleet.drafted_tokens),
     )
 
 
@@ -129,10 +147,11 @@ def _rules(requests: Requests, fleet: Fleet, run: Run) -> Rules:
     return Rules(
         batching_code=plugins.code("batching", fleet.batching),
         routing_code=plugins.code("routing", fleet.routing),
-        can_skip=bool(run.can_skip and not run.has_token_times),
+        can_skip=bool(run.can_skip and not run.has_token_times and not fleet.drafted_tokens),
         request_overhead_s=float(fleet.request_overhead_s),
         concurrency=int(run.concurrency),
         most_dry_steps=int(np.max(lengths, initial=1)),
+        copies=int(fleet.copies),
     )
 
 
@@ -152,9 +171,32 @@ def prices_of(tables: StepTables) -> Prices:
         context_rounding_tokens=int(tables.context_rounding_tokens),
         is_interpolated=bool(tables.is_interpolated),
         least_step_s=float(tables.least_step_s),
+        least_prefill_s=float(tables.least_prefill_s),
         has_joules=tables.joules is not None,
         idle_w=0.0 if tables.joules is None else float(tables.joules.idle_w),
+        **_together(tables),
     )
+
+
+def _together(tables: StepTables) -> dict[str, Any]:
+    """Tables of what copies share; one 0 where each replica steps for itself."""
+    given = tables.together
+    if given is None:
+        none = np.zeros(1)
+        return {
+            "experts": (none, none),
+            "exchange": (none, none),
+            "covers": none,
+            "layers_frac": 0.0,
+            "hides_frac": 0.0,
+        }
+    return {
+        "experts": (_floats(given.experts_s), _floats(given.experts_j)),
+        "exchange": (_floats(given.exchange_s), _floats(given.exchange_j)),
+        "covers": _floats(given.covers_s),
+        "layers_frac": float(given.layers_frac),
+        "hides_frac": float(given.hides_frac),
+    }
 
 
 def _spacing(points: Codes) -> float:

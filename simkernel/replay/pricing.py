@@ -18,7 +18,49 @@ def step_price(
     squared_chunk_tokens: float,
     prices: Prices,
 ) -> tuple[float, float, bool]:
-    """What one step costs.
+    """What one step costs, no less than the host takes for it.
+
+    Parameters as of `parts_price`.
+
+    Returns
+    -------
+    seconds, joules, whether a table was read beyond its last grid point
+    """
+    step_s, step_j, is_beyond = parts_price(
+        tokens,
+        sampled,
+        decodes,
+        decode_context_tokens,
+        prefills,
+        prefill_context_tokens,
+        squared_chunk_tokens,
+        prices,
+    )
+    least_s = least_step_s(prefills, prices)
+    if step_s < least_s:
+        step_j += prices.idle_w * (least_s - step_s)
+        step_s = least_s
+    return step_s, step_j, is_beyond
+
+
+def least_step_s(prefills: int, prices: Prices) -> float:
+    """What the host takes for a step at least, longer where it carries prompts."""
+    if prefills > 0:
+        return max(prices.least_step_s, prices.least_prefill_s)
+    return prices.least_step_s
+
+
+def parts_price(
+    tokens: int,
+    sampled: int,
+    decodes: int,
+    decode_context_tokens: int,
+    prefills: int,
+    prefill_context_tokens: int,
+    squared_chunk_tokens: float,
+    prices: Prices,
+) -> tuple[float, float, bool]:
+    """What the parts of one step cost, summed.
 
     Parameters
     ----------
@@ -50,10 +92,42 @@ def step_price(
             prefills, prefill_context_tokens, squared_chunk_tokens, prices
         )
         step_s, step_j, is_beyond = step_s + add_s, step_j + add_j, is_beyond or is_out
-    if step_s < prices.least_step_s:
-        step_j += prices.idle_w * (prices.least_step_s - step_s)
-        step_s = prices.least_step_s
     return step_s, step_j, is_beyond
+
+
+def shared_price(
+    longest_s: float, most_tokens: int, mean_tokens: float, prices: Prices
+) -> tuple[float, float]:
+    """What copies that step together take for their experts and the exchange between them.
+
+    Parameters
+    ----------
+    longest_s : what the longest copy takes by itself, the host's time included
+    most_tokens, mean_tokens : of the copy with most, and of all alike
+
+    Returns
+    -------
+    seconds, joules
+
+    Notes
+    -----
+    Two micro-batches hide the exchange behind experts and own layers without wires and behind
+    attention, for which everything of the longest copy beyond its layers stands here.
+    """
+    at, share, _ = _place_on(prices.tokens, mean_tokens, prices)
+    experts_s = _between(prices.experts[0], at, share)
+    joules = _between(prices.experts[1], at, share)
+    at, share, _ = _place_on(prices.tokens, most_tokens, prices)
+    exchange_s = _between(prices.exchange[0], at, share)
+    joules += _between(prices.exchange[1], at, share)
+    hidden_s = 0.0
+    if prices.hides_frac > 0.0 and most_tokens >= 2:
+        beyond_s = max(longest_s - _between(prices.token[0], at, share), 0.0)
+        covers_s = _between(prices.covers, at, share) + beyond_s
+        beside_s = experts_s + prices.layers_frac * covers_s
+        hidden_s = prices.hides_frac * min(exchange_s, beside_s)
+        joules -= prices.idle_w * hidden_s
+    return experts_s + exchange_s - hidden_s, joules
 
 
 def _decode_price(decodes: int, context_tokens: int, prices: Prices) -> tuple[float, float, bool]:

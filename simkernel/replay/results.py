@@ -158,14 +158,19 @@ class ReplayResult:
         gaps = np.where(self.output_tokens > 1, self.output_tokens - 1.0, np.nan)
         return (self.finish_s - self.first_token_s) / gaps
 
-    def backlog(self) -> Backlog:
+    def backlog(self, first_requests: int | None = None) -> Backlog:
         """How the queue grew while requests came; all zero when none was served.
+
+        Parameters
+        ----------
+        first_requests : of the stream that are looked at; all without
 
         Notes
         -----
         Of an open stream: a closed loop holds its number in the house, whatever the fleet does.
         """
-        arrival_s = self.arrival_s[self.is_served]
+        is_seen = self.is_served & (np.arange(len(self.arrival_s)) < (first_requests or np.inf))
+        arrival_s = self.arrival_s[is_seen]
         if not len(arrival_s):
             return Backlog(0.0, 0, 0.0)
         started = np.searchsorted(np.sort(self.start_s[self.is_served]), arrival_s, side="right")

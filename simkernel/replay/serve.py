@@ -49,7 +49,7 @@ def replay(
     ReplayStuck : a policy that serves nobody: the requests named wait for ever
     """
     house = opened(requests, fleet, tables, run)
-    advance = _loop(run)
+    advance = _loop(run, in_groups=fleet.copies > 1)
     outcome = engine.GOING
     while outcome == engine.GOING:
         outcome = advance(EVENTS_AT_ONCE, house)
@@ -60,12 +60,12 @@ def replay(
     return _result(house)
 
 
-def _loop(run: Run) -> Callable[[int, House], int]:
+def _loop(run: Run, *, in_groups: bool) -> Callable[[int, House], int]:
     if not run.is_compiled:
-        return engine.advance
+        return engine.advance_together if in_groups else engine.advance
     from simkernel.replay import compiled  # numba takes half a second to import
 
-    return compiled.advance()
+    return compiled.advance_together() if in_groups else compiled.advance()
 
 
 def _stuck(house: House, fleet: Fleet) -> ReplayStuck:

@@ -80,17 +80,22 @@ token_start : where the times of its tokens begin, when they are kept
 """
 
 BOOKS = _fields(
-    *("clock_s", "changed_s", "flying_sequences", "flying_steps", "flying_context", "dry_steps"),
+    *("clock_s", "changed_s", "is_flying", "flying_sequences", "flying_steps", "flying_context"),
+    *("dry_steps", "flying_tokens", "flying_decodes", "own_s", "own_j", "is_beyond", "ended"),
     *("steps", "busy_s", "prefill_tokens", "decode_tokens", "request_s", "running_s", "step_j"),
     *("extended_steps", "end_s"),
 )
 """The state and the sums of each replica, (r,).
 
-clock_s : when it acts next: its step ends, or it forms one; infinity when it has nothing
+clock_s : when it acts next: its step ends, or it forms one; infinity when it has nothing, and
+    for all but the first of copies that step together
+is_flying : 1 while a step is under way, of copies that step together at the first of them
 changed_s : until when `request_s` is summed
 flying_sequences, flying_steps : of the step or the run of like steps under way, 0 if none
 flying_context : tokens in the caches of its decodes at its start, summed
 dry_steps : since its last output token
+flying_tokens, flying_decodes, own_s, own_j, is_beyond, ended : of a copy that steps with others:
+    what it brings to the step, what that takes by itself, and the requests that end with it
 steps and the rest : as in `results.ReplicaTotals`
 """
 
@@ -102,7 +107,10 @@ LOG = _fields(
 
 
 class Limits(NamedTuple):
-    """What each replica can hold and do in a step; the fields are those of `fleet.Fleet`."""
+    """What each replica can hold and do in a step; the fields are those of `fleet.Fleet`.
+
+    `drafted_tokens` come beside the one token that a decoding sequence has to compute.
+    """
 
     max_batch: int
     token_budget: int
@@ -110,6 +118,7 @@ class Limits(NamedTuple):
     pool_blocks: int
     watermark_blocks: int
     max_context_tokens: int
+    drafted_tokens: int
 
 
 class Grid(NamedTuple):
@@ -133,6 +142,7 @@ class Prices(NamedTuple):
     ----------
     points : all grids, one behind the other
     token, sequence, decode, prefill : the tables of `StepTables`, in seconds and in joules
+    experts, exchange, covers, layers_frac, hides_frac : as in `tables.TogetherTables`
     """
 
     points: Floats
@@ -149,8 +159,14 @@ class Prices(NamedTuple):
     context_rounding_tokens: int
     is_interpolated: bool
     least_step_s: float
+    least_prefill_s: float
     has_joules: bool
     idle_w: float
+    experts: tuple[Floats, Floats]
+    exchange: tuple[Floats, Floats]
+    covers: Floats
+    layers_frac: float
+    hides_frac: float
 
 
 class Rules(NamedTuple):
@@ -163,6 +179,7 @@ class Rules(NamedTuple):
     request_overhead_s : from arrival to the scheduler [s]
     concurrency : requests in the house of a closed loop, 0 where arrivals are given
     most_dry_steps : steps without an output token before the replay counts as stuck
+    copies : replicas that step together
     """
 
     batching_code: int
@@ -171,10 +188,21 @@ class Rules(NamedTuple):
     request_overhead_s: float
     concurrency: int
     most_dry_steps: int
+    copies: int
+
+
+LUCK = 1 << 16
+"""Draws of a run, used again and again: each request reads on from a place of its own."""
+
+STRIDE = 40_503
+"""Between those places: odd, near LUCK over the golden ratio, so that neighbours lie far apart."""
 
 
 class House(NamedTuple):
-    """All of it: what a call of the loop is given."""
+    """All of it: what a call of the loop is given.
+
+    `luck` are tokens that steps make of a decoding sequence, drawn once; one 1 without drafts.
+    """
 
     counters: Codes
     jobs: Jobs
@@ -182,6 +210,7 @@ class House(NamedTuple):
     seats: Seats
     times: Times
     token_s: Floats
+    luck: Codes
     books: Books
     log: Log
     limits: Limits

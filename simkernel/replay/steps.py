@@ -7,8 +7,9 @@ looked up and summed as if alone, only the requests are told once.
 from __future__ import annotations
 
 from simkernel.batching._house import blocks_for, take_blocks, tokens_due
+from simkernel.columns import Codes
 from simkernel.replay.pricing import step_price
-from simkernel.replay.state import LOGGED, House, Prices, Records
+from simkernel.replay.state import LOGGED, LUCK, STRIDE, House, Prices, Records
 
 
 def start_step(replica: int, now_s: float, house: House) -> bool:
@@ -23,7 +24,7 @@ def start_step(replica: int, now_s: float, house: House) -> bool:
     step_s, step_j, is_beyond = step_price(
         tokens, sampled, decodes, context_tokens, prefills, cached_tokens, squared, house.prices
     )
-    house.books[replica].flying_steps = 1
+    house.books[replica].flying_steps = house.books[replica].is_flying = 1
     house.books[replica].clock_s = now_s + step_s
     house.books[replica].prefill_tokens += tokens - decodes
     house.books[replica].flying_context = context_tokens
@@ -42,7 +43,7 @@ def weigh(replica: int, now_s: float, house: House) -> tuple[int, int, int, int,
         request = seats[replica, place].request
         chunk, due = seats[replica, place].tokens, tokens_due(request, jobs)
         tokens += chunk
-        sampled += chunk == due
+        sampled += chunk >= due
         if due == 1 and jobs[request].made_tokens > 0:
             decodes += 1
             context_tokens += jobs[request].cached_tokens + 1
@@ -164,18 +165,32 @@ def end_step(replica: int, now_s: float, house: House) -> int:
     steps, ended, is_dry = books[replica].flying_steps, 0, True
     for place in range(books[replica].flying_sequences):
         request = house.seats[replica, place].request
-        jobs[request].cached_tokens += house.seats[replica, place].tokens * steps
+        computed = house.seats[replica, place].tokens
+        made, kept = steps, computed * steps
+        if computed > 1 and jobs[request].made_tokens > 0 and tokens_due(request, jobs) == 1:
+            made = kept = right_tokens(request, computed, jobs[request].made_tokens, house.luck)
+        jobs[request].cached_tokens += kept
         if tokens_due(request, jobs) > 0:
             continue
         is_dry = False
         if jobs[request].made_tokens == 0:
             times[request].first_token_s = now_s
         if len(house.token_s) > 0:
-            house.token_s[times[request].token_start + jobs[request].made_tokens] = now_s
-        jobs[request].made_tokens += steps
+            start = times[request].token_start + jobs[request].made_tokens
+            house.token_s[start : start + made] = now_s
+        jobs[request].made_tokens += made
         if jobs[request].made_tokens == jobs[request].output_tokens:
             times[request].finish_s = now_s
             ended += 1
-    books[replica].flying_sequences = 0
+    books[replica].flying_sequences = books[replica].is_flying = 0
     books[replica].dry_steps = books[replica].dry_steps + 1 if is_dry else 0
     return ended
+
+
+def right_tokens(request: int, computed: int, made: int, luck: Codes) -> int:
+    """Tokens that a verifying step makes of a sequence: those drafted rightly, and one more.
+
+    Drawn by who it is and how far it is, so that neither the order of events nor a preemption
+    changes a request's luck.
+    """
+    return min(luck[(request * STRIDE + made) % LUCK], computed)

@@ -6,8 +6,10 @@ Its seconds are a sum of four looked-up parts,
     token_s[tokens] + sequence_s[sequences that get a token]
         + decode_s[decodes, their mean context] + prefill_s[cached context, root of chunks squared]
 
-and no less than `least_step_s`; its joules are the same sum over the tables of joules. Whoever
-knows a model and a chip fills the tables from its passes, overheads of the host included.
+and no less than `least_step_s`, with a prompt `least_prefill_s`; of copies that step together the
+longest decides, and what they share is added once (`TogetherTables`). Its joules are the same sum
+over the tables of joules. Whoever knows a model and a chip fills the tables from its passes, the
+host's part included.
 """
 
 from __future__ import annotations
@@ -38,6 +40,29 @@ class StepJoules:
 
 
 @dataclass(frozen=True)
+class TogetherTables:
+    """What copies of attention share, on the grid of tokens; `token_s` is without it.
+
+    Parameters
+    ----------
+    experts_s, exchange_s : (t,) products of experts of as many tokens of every copy, and the
+        exchange of a copy with so many [s]
+    experts_j, exchange_j : (t,) the same in energy of the whole replica [J]
+    covers_s : (t,) of a copy's own layers, while no wire is busy [s]
+    layers_frac : of the layers, those with experts
+    hides_frac : of the exchange that two micro-batches may run beside the rest; 0 for one
+    """
+
+    experts_s: Floats
+    exchange_s: Floats
+    experts_j: Floats
+    exchange_j: Floats
+    covers_s: Floats
+    layers_frac: float = 1.0
+    hides_frac: float = 0.0
+
+
+@dataclass(frozen=True)
 class StepTables:
     """Step times of one replica on grids of whole numbers, each grid strictly rising.
 
@@ -57,7 +82,9 @@ class StepTables:
     is_interpolated : between grid points linearly; otherwise the next point up (whole tokens: the
         mean context is cut, the root of the chunks rounded), as profiled tables are read
     least_step_s : no step takes less, whatever the device does: the host's time [s]
+    least_prefill_s : the same of a step that carries a prompt, launched kernel by kernel [s]
     joules : energies of the same steps, or None when none are asked for
+    together : what copies share that step together, or None where each steps for itself
 
     Raises
     ------
@@ -84,7 +111,9 @@ class StepTables:
     context_rounding_tokens: int = 1
     is_interpolated: bool = True
     least_step_s: float = 0.0
+    least_prefill_s: float = 0.0
     joules: StepJoules | None = None
+    together: TogetherTables | None = None
 
     def __post_init__(self) -> None:
         faults = [*_grid_faults(self), *_table_faults(self), *_number_faults(self)]
@@ -126,6 +155,19 @@ def _table_faults(tables: StepTables) -> list[str]:
                 faults.append(f"table {name} has shape {table.shape}; its grids ask for {shape}")
             elif not np.all(np.isfinite(table) & (table >= 0)):
                 faults.append(f"table {name} has negative or missing entries; fill every one")
+    return faults + _together_faults(tables)
+
+
+def _together_faults(tables: StepTables) -> list[str]:
+    together, faults = tables.together, []
+    if together is None:
+        return []
+    for name in ("experts_s", "exchange_s", "experts_j", "exchange_j", "covers_s"):
+        table = np.asarray(getattr(together, name))
+        if table.shape != np.shape(tables.tokens) or not np.all(np.isfinite(table) & (table >= 0)):
+            faults.append(f"table {name} is not a row of numbers from 0, one for each of tokens")
+    if not (0 <= together.hides_frac <= 1 and 0 <= together.layers_frac <= 1):
+        faults.append("hides_frac and layers_frac of copies lie from 0 to 1; give shares")
     return faults
 
 
@@ -133,6 +175,7 @@ def _number_faults(tables: StepTables) -> list[str]:
     numbers = {
         "several_prefills_frac": tables.several_prefills_frac,
         "least_step_s": tables.least_step_s,
+        "least_prefill_s": tables.least_prefill_s,
         "idle_w": 0.0 if tables.joules is None else tables.joules.idle_w,
     }
     faults = [

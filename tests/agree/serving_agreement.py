@@ -7,24 +7,19 @@ import numpy as np
 from costdata import catalog as catalogue
 from costdata.configs import read_model
 from planner.serving.evaluate import LEAST_PLACES
+from simkernel.full_lane import held, thrown
 from simkernel.hardware import PRECISIONS
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
+from simkernel.lane import Lane
+from simkernel.lane_pace import arrivals_at, is_roomy, pace, saturated
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
-from simkernel.serve_open import (
-    Lane,
-    arrivals_at,
-    held,
-    is_roomy,
-    latencies,
-    most_arrivals,
-    pace,
-)
+from simkernel.serve_open import latencies
 from simkernel.serving_mix import mix_of
-from simkernel.serving_passes import rig_of
 from simkernel.serving_plans import serving_plan_of
+from simkernel.serving_rig import rig_of
 from simkernel.serving_tables import step_tables
 from simkernel.step_curves import step_curves
 
@@ -75,15 +70,21 @@ def random_pair(seed):
     pool = _pool_blocks(rig, longest)
     if pool * BLOCK_TOKENS < longest or float(lane.places[0]) < LEAST_PLACES:
         return None
-    saturated = float(pace(lane, most_arrivals(lane)).requests_per_s[0])
+    most_per_s = float(saturated(lane).requests_per_s[0])
     load_frac = float(rng.uniform(0.2, 0.85))
     fleet = Fleet(
-        1, "chunked_prefill", "round_robin", sequences, budget, BLOCK_TOKENS, pool, longest
+        1,
+        rig.engine.batching("chunked_prefill"),
+        "round_robin",
+        sequences,
+        budget,
+        BLOCK_TOKENS,
+        pool,
+        longest,
     )
-    tables = step_tables(rig, sequences, budget, longest, 0.0)
-    arrival_s = np.cumsum(rng.exponential(1.0 / (load_frac * saturated), len(prompt)))
-    requests = Requests(arrival_s - arrival_s[0], prompt, output)
-    at = pace(lane, arrivals_at(lane, np.array([load_frac * saturated])))
+    tables = step_tables(rig, sequences, budget, longest)
+    requests = Requests(_arrivals(rng, load_frac * most_per_s), prompt, output)
+    at = pace(lane, arrivals_at(lane, np.array([load_frac * most_per_s])))
     if not is_roomy(lane, at)[0]:
         return None
     spreads = latencies(lane, at)
@@ -92,7 +93,7 @@ def random_pair(seed):
         "ttft_s_p50": float(spreads["ttft_s"].at("p50")[0]) - float(rig.engine.request_s),
         "ttft_s_p95": float(spreads["ttft_s"].at("p95")[0]) - float(rig.engine.request_s),
         "tpot_s_p95": float(spreads["tpot_s"].at("p95")[0]),
-        "saturated_per_s": saturated,
+        "saturated_per_s": most_per_s,
         "utilisation_frac": load_frac,
     }
     words = (
@@ -100,7 +101,7 @@ def random_pair(seed):
         f"{budget}, {mix.prompt_tokens_mean:.0f}+{mix.output_tokens_mean:.0f} tokens, load "
         f"{load_frac:.2f}, places {float(lane.places[0]):.0f}"
     )
-    replayed = _replayed(requests, fleet, tables, rig, load_frac * saturated)
+    replayed = _replayed(requests, fleet, tables, rig, load_frac * most_per_s)
     return Pair(closed, replayed, load_frac, words)
 
 
@@ -122,6 +123,13 @@ def _replayed(requests, fleet, tables, rig, requests_per_s):
         "saturated_per_s": float(saturated),
         "utilisation_frac": requests_per_s / float(saturated),
     }
+
+
+def _arrivals(rng, requests_per_s):
+    """Poisson arrivals at exactly the rate: near saturation a per cent of it is five of N."""
+    arrival_s = np.cumsum(rng.exponential(1.0, REQUESTS))
+    arrival_s -= arrival_s[0]
+    return arrival_s * (REQUESTS - 1) / requests_per_s / arrival_s[-1]
 
 
 def _lengths(rng):
@@ -164,9 +172,16 @@ def _lane(rig, mix, budget):
     each = resident_sequence_bytes(rig.model, rig.plans, mix.context_tokens)
     mean_room = np.maximum(room / each, 0.0)
     places = np.minimum(mean_room, rig.plans.max_sequences)
-    most = held(mean_room, rig.plans.max_sequences)
-    stages = rig.plans.pipeline_parallel
-    return Lane(curves, rig.engine, mix, stages, places, most, rig.plans.budget_tokens)
+    return Lane(
+        curves=curves,
+        engine=rig.engine,
+        mix=mix,
+        stages=rig.plans.pipeline_parallel,
+        places=places,
+        held_sequences=held(mix, mean_room, rig.plans.max_sequences),
+        thrown_frac=thrown(mix, mean_room, rig.plans.max_sequences, rig.plans.budget_tokens),
+        budget_tokens=rig.plans.budget_tokens,
+    )
 
 
 def _pool_blocks(rig, tokens):

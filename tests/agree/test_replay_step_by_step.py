@@ -227,7 +227,7 @@ def test_every_request_has_the_times_of_the_plain_rules(batching, situation):
 def test_laws_hold_whatever_is_asked(situation, replicas, concurrency):
     """Blocks, tokens or time would be lost in a corner that no example visits."""
     limits, requests = situation
-    for batching in ("continuous", "chunked_prefill", "sarathi", "static"):
+    for batching in ("continuous", "chunked_prefill", "prefill_first", "sarathi", "static"):
         fleet = served_by(replicas, batching, "least_loaded", limits)
         run = Run(concurrency=concurrency, logged_steps=10**5)
         result = replay(requests, fleet, tables(), run)

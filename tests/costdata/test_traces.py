@@ -395,3 +395,10 @@ def test_an_unknown_trace_is_told_with_its_neighbours():
     """A slip would end in a traceback."""
     with pytest.raises(UnknownName, match="azure_conversation_2023"):
         catalogue_trace("azure_conversation")
+
+
+def test_requests_without_a_session_are_nobodys_conversation(written):
+    """All blank cells would be one conversation of strangers, with one cache."""
+    rows = "0,5,6,a\n1,5,6,\n2,5,6,\n3,5,6,a\n"
+    found = read_trace(written("arrival_s,prompt_tokens,output_tokens,session\n" + rows)).requests
+    assert found.session_codes.tolist() == [0, 1, 2, 0]

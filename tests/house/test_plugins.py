@@ -8,7 +8,7 @@ from rooms import ROOT, rooms
 
 from simkernel import plugins
 
-MUST_HOLD = {"collectives": 3, "schedules": 3, "batching": 4, "routing": 3}
+MUST_HOLD = {"collectives": 3, "schedules": 3, "batching": 5, "routing": 3}
 """Plug-in folders and the least number of algorithms in each."""
 
 FOLDERS = [

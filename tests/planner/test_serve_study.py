@@ -15,7 +15,6 @@ from planner.metrics import metrics_of
 from planner.runs.kinds import prepare
 from planner.search.sweep import sweep
 from planner.serving.bands import serve_band_of
-from planner.serving.engine import serving_notes
 from planner.serving.evaluate import evaluate
 from planner.serving.fleet import sized
 from planner.serving.metrics import is_computed
@@ -279,12 +278,28 @@ def test_a_recorded_stream_is_one_draw_however_many_seeds():
     assert (often.requests, often.low, often.high) == (once.requests, once.low, once.high)
 
 
-def test_an_engine_that_stops_for_prompts_is_not_called_validated():
-    """Its tails are optimistic, and nothing would say so."""
-    stops = prepare(chat(*ONE, 'workload.chat.engine="sglang"'))
-    assert "stops" in serving_notes(stops.study, stops.catalog)
-    assert figure(one('workload.chat.engine="sglang"')[2], "validated") == 0
-    assert figure(one()[2], "validated") == 1
+def test_an_engine_that_stops_for_prompts_is_replayed_as_it_does():
+    """Its times between tokens would be those of an engine that mixes prompts in."""
+    stops = 'workload.chat.engine="sglang"'
+    assert plan_of(*replay_parts(stops)).fleet.batching == "prefill_first"
+    assert plan_of(*replay_parts()).fleet.batching == "chunked_prefill"
+    assert figure(one(stops)[2], "validated") == 1
+
+
+def test_every_class_of_requests_is_held_to_its_own_bounds():
+    """Patient requests would be bought the fleet of hasty ones, or hasty ones that of patient."""
+    classes = "workload.chat.slo={hasty={share_frac=0.3,ttft_s_p95=1e-9},patient={ttft_s_p95=1e6}}"
+    found = replayed(plan_of(*replay_parts(classes)), 1)
+    assert [line["limit"] for line in found.broken()] == ["hasty.ttft_s_p95"]
+    assert found.metrics["patient.ttft_s_p95"] > 0.0
+
+
+def test_a_given_fleet_stays_below_the_use_asked_for():
+    """A fleet without headroom would pass because it was given and not sized."""
+    evaluated = one("replicas=1", "workload.chat.peak_utilisation_frac=0.01")[2]
+    limit = evaluated.limits["peak_utilisation"]
+    assert limit.have[0] > limit.need[0] == 0.01
+    assert one()[2].limits["peak_utilisation"].have[0] <= 0.7 + 1e-9
 
 
 def replay_parts(*settings):
@@ -298,7 +313,7 @@ def test_the_replay_of_a_plan_keeps_its_bounds_and_is_the_same_again():
     plan = plan_of(found.engine, columns, "H100-SXM")
     first, second = replayed(plan, 2), replayed(plan, 2)
     assert first == second
-    assert not first.broken(found.engine.load.bounds)
+    assert not first.broken()
     assert first.metrics["tpot_s_mean"] == pytest.approx(figure(closed, "tpot_s_mean"), rel=0.1)
     assert first.metrics["ttft_s_p50"] == pytest.approx(figure(closed, "ttft_s_p50"), rel=0.25)
 
@@ -309,11 +324,11 @@ def test_the_smallest_fleet_keeps_bounds_and_one_less_does_not():
     plan = plan_of(found.engine, columns, "H100-SXM")
     answer = sized(plan, 2)
     assert answer.found is not None
-    assert not replayed(plan.with_replicas(answer.working), 2).broken(found.engine.load.bounds)
+    assert not replayed(plan.with_replicas(answer.working), 2).broken()
     assert answer.working >= answer.saturated
     if answer.working > answer.saturated:
         fewer = replayed(plan.with_replicas(answer.working - 1), 2)
-        assert fewer.broken(found.engine.load.bounds)
+        assert fewer.broken()
 
 
 def test_no_fleet_is_sized_against_a_floor():

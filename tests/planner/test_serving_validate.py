@@ -15,8 +15,9 @@ from planner.calibration.serving_fit import (
     tables,
 )
 from planner.documents import validate as commands_validate
+from planner.validation.launches import launch_of
 from planner.validation.protocols import predict
-from planner.validation.rows import chosen, read_truth
+from planner.validation.rows import TruthRow, chosen, read_truth
 from planner.validation.serving_truth import _years
 
 TRUTH = Path(__file__).parents[1] / "truth"
@@ -47,8 +48,10 @@ def test_shipped_errors_stay_where_the_fit_left_them(document):
     assert found["tpot_s"]["median_ape"] < 0.046
     assert found["tpot_s"]["p90_ape"] < 0.14
     assert found["tpot_s"]["rank_tau"] > 0.9
-    assert found["ttft_s"]["median_ape"] < 0.19
+    assert found["ttft_s"]["median_ape"] < 0.135
+    assert found["ttft_s"]["mape"] < 0.20
     assert found["output_tokens_per_s"]["mape"] < 0.11
+    assert found["output_tokens_per_s"]["rank_tau"] > 0.8
 
 
 def test_models_left_out_stay_within_their_figures_and_bands():
@@ -61,6 +64,29 @@ def test_models_left_out_stay_within_their_figures_and_bands():
         assert 0.85 <= float(every["coverage_90"]) <= 0.95
     assert float(rows["tpot_s", "all", ""]["mape"]) < 0.15
     assert float(rows["ttft_s", "all", ""]["median_ape"]) < 0.26
+    far = {
+        value
+        for (metric, group, value), row in rows.items()
+        if (metric, group) == ("tpot_s", "model") and float(row["mape"]) > 0.25
+    }
+    assert far == {"nvidia/DeepSeek-V3.1-NVFP4"}  # two rows; drafts or kept prefixes unstated
+
+
+@pytest.mark.parametrize(
+    ("settings", "held_steps", "poll_steps"),
+    [
+        ({"backend": "trtllm", "osl": "1024", "concurrency": "4"}, 20.0, 1.0),
+        ({"backend": "trtllm", "osl": "8192", "concurrency": "4"}, 0.0, 1.0),
+        ({"backend": "vllm", "osl": "1024", "concurrency": "4"}, 0.0, 1.0),
+    ],
+)
+def test_start_up_options_are_those_of_the_script_of_the_run(settings, held_steps, poll_steps):
+    """Twenty steps that an option holds a prompt back would be put down to its kernels."""
+    cells = {"gemm_quant_mode": "fp8", "isl": "1024", "measured": "2025-10-29", **settings}
+    row = TruthRow(cells, "sweeps.csv line 2")
+    found = launch_of(row, "llama-3.1-70b", "H200-SXM", 2)
+    assert (found.held_steps, found.poll_steps) == (held_steps, poll_steps)
+    assert launch_of(row, "llama-3.1-70b", "H200-SXM", 8).held_steps == 0.0
 
 
 def test_one_factor_per_chip_takes_the_level_of_each_chip_away():

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
+from costdata import catalog as catalogue
 from costdata.configs import read_model
-from simkernel.kv_cache import free_bytes, resident_sequence_bytes, weight_bytes
+from simkernel.kv_cache import (
+    free_bytes,
+    reserve_bytes,
+    resident_sequence_bytes,
+    weight_bytes,
+)
 from simkernel.serving_engine import Engine
 from simkernel.serving_plans import serving_plan_of
 
@@ -59,3 +65,26 @@ def test_room_is_negative_where_the_weights_do_not_fit():
     """A plan that cannot hold its weights must say so, not serve from nothing."""
     model, plan = read_model("llama-3.1-405b"), serving_plan_of()
     assert free_bytes(model, Engine(), plan, 80e9)[0] < 0
+
+
+@pytest.mark.parametrize("software", ["vllm", "sglang", "trtllm"])
+def test_a_larger_device_never_has_less_room(software):
+    """More memory would mean fewer sequences around the edge where weights fill a device."""
+    engine = catalogue.load().engine(software, "hopper")
+    memory = np.linspace(60e9, 200e9, 400)
+    plan = serving_plan_of()
+    room = [float(free_bytes(read_model("qwen3-32b"), engine, plan, m)[0]) for m in memory]
+    assert np.all(np.diff(room) >= -1e-3)
+    assert room[0] < 0 < room[-1]
+
+
+def test_weights_and_room_and_reserve_fit_the_device():
+    """An engine would be given more than there is where weights fill the device."""
+    model, plan = read_model("qwen3-32b"), serving_plan_of()
+    engine = catalogue.load().engine("vllm", "hopper")
+    weights = float(np.asarray(weight_bytes(model, plan).total)[0])
+    for memory in np.linspace(70e9, 200e9, 50):
+        room = float(free_bytes(model, engine, plan, memory)[0])
+        reserve = float(reserve_bytes(model, engine, plan, memory)[0])
+        assert 0.0 <= reserve <= float(engine.reserve_bytes)
+        assert weights + room + reserve <= memory * (1 + 1e-12)

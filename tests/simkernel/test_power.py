@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkernel.hardware import PowerCurve
-from simkernel.power import device_w, host_w, mean_device_w, server_w
+from simkernel.power import device_w, duty_watts, host_w, mean_device_w, server_w
 
 ROOT = Path(__file__).parents[2]
 SHARE = st.floats(0, 1)
@@ -115,3 +115,15 @@ def test_a_slower_job_on_more_nodes_draws_less_per_node():
     curve = shipped("H100-SXM")
     one, eight = server_w(curve, 0.95, 0.28, 0.47), server_w(curve, 0.69, 0.21, 0.34)
     assert eight / one == pytest.approx(5815 / 6945, abs=0.05)
+
+
+def test_watts_that_add_up_are_the_curve_at_the_mean():
+    """Joules summed step by step came out a fifth below the curve, which bends."""
+    power = PLAIN
+    shares = (0.5, 0.3, 0.1)
+    duty = duty_watts(power, *shares, 1e9)
+    watts = duty.context_w + duty.memory_w * 0.5 + duty.compute_w * 0.3 + duty.link_w * 0.1
+    assert watts[0] == pytest.approx(float(device_w(power, *shares)[0]), rel=1e-9)
+    capped = duty_watts(power, *shares, 300.0)
+    held = capped.context_w + capped.memory_w * 0.5 + capped.compute_w * 0.3 + capped.link_w * 0.1
+    assert held[0] == pytest.approx(300.0)

@@ -52,6 +52,25 @@ def test_chunked_prefill_splits_prompts_to_fill_the_budget():
     assert result.finish_s.tolist() == [3, 3]
 
 
+def test_prefill_first_stops_decoding_for_every_prompt():
+    """Decodes would run along with prompts, which engines without mixed chunks do not do.
+
+    Two prompts, cut to the budget of 8, take three steps alone; then the first decodes.
+    """
+    result = by_hand("prefill_first", [10, 10], [2, 1], token_budget=8)
+    assert result.first_token_s.tolist() == [2, 3]
+    assert result.finish_s.tolist() == [4, 3]
+
+
+def test_prefill_first_takes_in_a_prompt_only_if_it_fits_whole():
+    """A cut prompt would take the blocks that decodes need, and be thrown out half computed."""
+    tight = {"block_tokens": 1, "pool_blocks": 12, "token_budget": 4}
+    result = by_hand("prefill_first", [4, 10], [3, 1], **tight)
+    assert result.first_token_s.tolist()[0] == 1
+    assert result.finish_s.tolist()[0] == 3
+    assert result.preemptions.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("batching", ["continuous", "chunked_prefill"])
 def test_the_last_is_thrown_out_and_computed_again(batching):
     """Blocks of one token, seven of them: both run until the third token, then one must go.

@@ -9,8 +9,9 @@ from simkernel.models import state_bytes
 from simkernel.ops import summed
 from simkernel.serve import Load, offline_run, static_batch, steady
 from simkernel.serving_engine import Engine
-from simkernel.serving_passes import _share, decode_parts, prefill_parts, rig_of
+from simkernel.serving_passes import _share, decode_parts, prefill_parts
 from simkernel.serving_plans import ServingPlans, serving_plan_of
+from simkernel.serving_rig import rig_of
 from simkernel.share import touched_experts
 from simkernel.stack import ISOLATED
 
@@ -85,6 +86,7 @@ def test_small_batches_read_only_the_experts_they_meet():
         cut_tokens = np.array([1.0, 4.0, 10_000.0])
         expert = expert_tensor = 1.0
         stack = ISOLATED
+        copied_experts = 0.0
 
     touched = touched_experts(Asked, kind)
     assert touched == pytest.approx([8.0, 256 * (1 - (1 - 8 / 256) ** 4), 256.0])
@@ -256,3 +258,38 @@ def test_a_decode_step_moves_the_whole_state_of_recurrent_layers():
     more_bytes = (many.peak_hbm_s - few.peak_hbm_s) * 3.35e12
     assert np.all(more_bytes > moved_bytes)
     assert np.all(more_bytes < 1.4 * moved_bytes)  # the rest is the cache of its few attention
+
+
+def held_back(requests, **launch):
+    found = steady(rig(), Load(1024.0, 1024.0, float(requests), **launch))
+    return float(found.ttft_s[0] - served(requests).ttft_s[0]), float(found.step.floor_s[0])
+
+
+def test_a_prompt_waits_as_long_as_the_engine_holds_it_back():
+    """A start-up option would pass for slow kernels: 20 steps are twice a short prompt.
+
+    Of four requests hardly two come within 20 steps, so that one waits for all of them.
+    """
+    more_s, step_s = held_back(4, held_steps=20.0, held_prompts=8.0)
+    assert more_s == pytest.approx(20.0 * step_s, rel=0.05)
+
+
+def test_enough_prompts_end_the_wait():
+    """A crowd would wait for a time-out that its own prompts had ended."""
+    few, step_s = held_back(512, held_steps=200.0, held_prompts=3.0)
+    assert few < 30.0 * step_s
+    nobody, _ = held_back(512, held_steps=200.0, held_prompts=1.0)
+    assert nobody == 0.0
+
+
+def test_an_engine_that_looks_now_and_then_is_late_by_half_of_that():
+    """Requests would be seen the moment they come, however seldom the engine looks."""
+    more_s, step_s = held_back(4, poll_steps=31.0)
+    assert more_s == pytest.approx(15.0 * step_s, rel=0.1)
+
+
+def test_every_stage_walks_over_the_sequences_of_all_slots():
+    """Eight stages would come out a sixth too fast beside one (RTX PRO 6000, TensorRT-LLM)."""
+    engine = Engine(step_s=1e-3, sequence_s=1e-5)
+    assert engine.host_s(1.0, 100.0) == pytest.approx(2e-3)
+    assert engine.host_s(4.0, 100.0) == pytest.approx(4.0 * (1e-3 + 1e-5 * 400.0))

@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 from test_serving_tables import rig
 
-from simkernel.serve_open import (
-    Lane,
-    arrivals_at,
-    held,
-    is_roomy,
-    latencies,
-    most_arrivals,
-    pace,
-)
+from simkernel.full_lane import held, thrown
+from simkernel.lane import Lane
+from simkernel.lane_pace import arrivals_at, is_roomy, most_arrivals, pace, saturated
+from simkernel.serve_open import latencies
 from simkernel.serving_mix import mix_of
 from simkernel.step_curves import step_curves, taken_rig
 
@@ -30,8 +25,8 @@ def lane(count=1, places=256.0, budget=8192.0):
     one = taken_rig(rig("llama-3.1-70b"), np.zeros(count, dtype=np.int64))
     curves = step_curves(one, budget, MIX.context_tokens, MIX.prompt_tokens)
     ones = np.ones(count)
-    most = held(1e9 * ones, places * ones)
-    return Lane(curves, one.engine, MIX, ones, places * ones, most, budget * ones)
+    most = held(MIX, 1e9 * ones, places * ones)
+    return Lane(curves, one.engine, MIX, ones, places * ones, most, 0.0 * ones, budget * ones)
 
 
 def at_loads(one=None):
@@ -87,12 +82,30 @@ def test_throughput_never_rises_past_saturation():
 
 
 def test_a_lane_that_memory_limits_holds_less_than_it_has_room_for():
-    """Beyond a crowd that fits, sequences are thrown out and computed again."""
+    """Half a prompt is free on average; whom it cannot keep is put back and computed again."""
     room = np.array([40.0, 100.0, 1000.0])
-    found = held(room, np.full(3, 1e9))
-    assert np.all(found < room)
-    assert found + 1.645 * np.sqrt(found) == pytest.approx(room)
-    assert held(room, np.full(3, 30.0)) == pytest.approx(np.full(3, 30.0))
+    many, few, budget = np.full(3, 1e9), np.full(3, 30.0), np.full(3, 8192.0)
+    assert np.all(held(MIX, room, many) < room)
+    assert np.all(held(MIX, room, many) > room - 1.0)
+    assert held(MIX, room, few) == pytest.approx(few)
+    assert np.all(thrown(MIX, room, many, budget) > 0.0)
+    assert not np.any(thrown(MIX, room, few, budget))
+
+
+def test_a_full_lane_that_puts_requests_back_serves_fewer():
+    """The fleet would be sized on a rate that prompts computed twice do not leave."""
+    one = lane()
+    limited = replace(one, thrown_frac=np.array([0.3]))
+    assert saturated(limited).requests_per_s[0] < 0.99 * saturated(one).requests_per_s[0]
+
+
+def test_an_engine_that_stops_for_prompts_answers_slower_and_serves_them_sooner():
+    """Times between tokens of such an engine would be those of one that mixes prompts in."""
+    mixing = lane()
+    stopping = replace(mixing, engine=replace(mixing.engine, mixed_frac=0.0))
+    at = 0.5 * saturated(stopping).requests_per_s
+    found = [latencies(one, pace(one, arrivals_at(one, at))) for one in (mixing, stopping)]
+    assert found[1]["tpot_s"].at("mean")[0] > found[0]["tpot_s"].at("mean")[0]
 
 
 def test_a_crowd_that_does_not_fit_is_told():
