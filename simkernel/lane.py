@@ -74,8 +74,11 @@ class Lane:
 
     @cached_property
     def step_clumped_frac(self) -> Column:
-        """How requests come to all that step together: copies get the clumps of each other."""
-        return np.minimum(self.clumped_frac * self.copies, 1.0)
+        """How requests come to all that step together: to copies of a group at random.
+
+        However evenly a router fills lanes, it fills where answers ended, and they end at random.
+        """
+        return np.where(self.copies > 1.0, 1.0, self.clumped_frac)
 
     @cached_property
     def busiest_of(self) -> Column:

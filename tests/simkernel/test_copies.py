@@ -96,10 +96,12 @@ def test_more_copies_wait_longer_for_the_longest(mixed_frac):
     assert np.all(np.diff(latencies(groups, at)["tpot_s"].at("p95")) > 0)
 
 
+@pytest.mark.parametrize("mixed_frac", [0.0, 1.0])
 @pytest.mark.parametrize("load", [0.02, 0.3, 0.7, 0.95])
-def test_rates_of_lanes_in_step_are_found(load):
+def test_rates_of_lanes_in_step_are_found(load, mixed_frac):
     """Latencies would be those of another load."""
     groups = replace(lane(4), copies=np.array([1.0, 8.0, 32.0, 128.0]))
+    groups = replace(groups, engine=replace(groups.engine, mixed_frac=mixed_frac))
     wanted = load * pace(groups, most_arrivals(groups)).requests_per_s
     found = pace(groups, arrivals_at(groups, wanted)).requests_per_s
     assert found == pytest.approx(wanted, rel=5e-3)
@@ -160,6 +162,17 @@ def test_skipped_steps_of_copies_are_the_steps_one_by_one(concurrency):
     assert np.allclose(fast.finish_s, slow.finish_s, rtol=1e-9)
     assert np.array_equal(fast.totals.steps, slow.totals.steps)
     assert np.allclose(fast.totals.step_j, slow.totals.step_j, rtol=1e-9)
+
+
+def test_a_step_with_prompts_waits_for_its_launches_once():
+    """Copies would wait for all launches, and then for those of their experts once more."""
+    least_s = 0.9  # longer than any of these steps
+    house = fleet(replicas=2, copies=2, batching="prefill_first")
+    tables = replace(together_tables(), least_prefill_s=least_s)
+    log = replay(stream(60, per_s=4.0), house, tables, Run(logged_steps=50_000)).log
+    carrying = np.isin(log.start_s, log.start_s[log.prefills > 0])
+    assert log.step_s[carrying] == pytest.approx(least_s)
+    assert np.all(log.step_s[~carrying] < least_s)
 
 
 def test_one_copy_that_shares_nothing_steps_as_if_alone():
