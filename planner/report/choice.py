@@ -11,7 +11,7 @@ import numpy as np
 from planner.decide.methods import knee, pseudo_weights, topsis
 from planner.decide.scaled import scaled
 from planner.study.read import Study
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Floats, Masks
 
 MOST_CANDIDATES = 5
 
@@ -74,7 +74,8 @@ def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | Non
     Cheapest where money is an objective: every plan of a front keeps the limits, and what more
     money buys in the other objectives is told beside it. Else the knee: the plan with the least
     sum of objectives, each scaled from 0 at its best to 1 at its worst on the front, so that none
-    weighs more than another.
+    weighs more than another. A plan on a chip without measurements is only picked where there is
+    no other.
     """
     signs = objectives(study)
     points = np.stack([s * np.asarray(front[n], float)[rows] for n, s in signs.items()], axis=1)
@@ -82,7 +83,8 @@ def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | Non
     alike = np.ones(len(signs))
     picks = {"knee": int(knee(table).argmax()), "topsis": int(topsis(table, alike).argmax())}
     best = {name: int(points[:, i].argmin()) for i, name in enumerate(signs)}
-    rule, at = _by_rule(signs, best, picks["knee"], len(rows))
+    is_measured = np.asarray(front.get("validated", np.ones(len(front["plan"]))), float)[rows] != 0
+    rule, at = _by_rule(signs, points, knee(table), is_measured)
     if asked is not None:
         rule, at = ASKED, int(np.flatnonzero(rows == asked)[0])
     order = [at, *best.values(), *picks.values(), *np.argsort(table.unit.sum(axis=1))]
@@ -103,13 +105,24 @@ def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | Non
 
 
 def _by_rule(
-    signs: Mapping[str, float], best: Mapping[str, int], knee_at: int, rows: int
+    signs: Mapping[str, float], points: Floats, bulge: Floats, is_measured: Masks
 ) -> tuple[str, int]:
-    """The rule that applies, and the place that it picks."""
-    if len(signs) == 1 or rows == 1:
-        return ONLY, best[next(iter(signs))]
+    """The rule that applies, and the place that it picks.
+
+    Parameters
+    ----------
+    points : (m, k) objectives to minimise
+    bulge : (m,) of `methods.knee`
+    is_measured : (m,) plans on chips with measurements; where there are any, no other is picked
+    """
+    may = is_measured if is_measured.any() else np.ones(len(points), dtype=bool)
+    names = list(signs)
     money = next((name for name in MONEY if signs.get(name) == 1.0), "")
-    return (CHEAPEST, best[money]) if money else (KNEE, knee_at)
+    if money and len(signs) > 1 and len(points) > 1:
+        return CHEAPEST, int(np.where(may, points[:, names.index(money)], np.inf).argmin())
+    if len(signs) == 1 or len(points) == 1:
+        return ONLY, int(np.where(may, points[:, 0], np.inf).argmin())
+    return KNEE, int(np.where(may, bulge, -np.inf).argmax())
 
 
 def _i(signs: Mapping[str, float], name: str) -> int:

@@ -208,10 +208,23 @@ def _rule(got: Gathered, say: Say) -> str:
     names = list(got.signs)
     metric = next((n for n in MONEY_METRICS if n in names), names[0])
     rule = say(f"rule_{got.choice.rule}", metric=say.metric(metric))
+    rule += _not_measured(got, say, metric)
     if got.choice.rule not in (ASKED, CHEAPEST, KNEE):
         return rule
     picks = {name: plan_name(got, row) for name, row in got.choice.picks.items()}
     return rule + (" " if say.language == "en" else "") + say("rule_others", **picks)
+
+
+def _not_measured(got: Gathered, say: Say, metric: str) -> str:
+    """That a better plan was passed over, since nobody has measured its chip."""
+    best = next(iter(row for row in got.choice.rows if metric in got.choice.best_in[row]), -1)
+    is_passed = best >= 0 and best != got.choice.row and got.value("validated", best) == 0
+    if got.choice.rule == ASKED or not is_passed:
+        return ""
+    apart = " " if say.language == "en" else ""
+    return apart + say(
+        "rule_passed", plan=plan_name(got, best), chip=got.word("accelerator", best)
+    )
 
 
 def _why(got: Gathered, row: int, say: Say) -> str:

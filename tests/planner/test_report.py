@@ -1,6 +1,7 @@
 """Reports of small runs: what they say is what the run says, whatever the file."""
 
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from small_hardware import OPEN
 from planner.archive.store import Archive
 from planner.costing.recost import repriced
 from planner.documents.figures import human
+from planner.report.choice import chosen
 from planner.report.gather import gather
 from planner.report.html import html
 from planner.report.paper import paper
@@ -18,6 +20,8 @@ from planner.report.pdf import pdf
 from planner.report.sums import cost_lines
 from planner.report.words import Say, _phrases
 from planner.report.xlsx import xlsx
+from planner.study.read import study_from_text
+from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy, UnknownName
 
 
@@ -205,3 +209,17 @@ def test_the_command_writes_the_sentence_and_the_file(db, tmp_path):
     assert answer.code == 0
     assert answer.document["bytes"] == (tmp_path / "a.xlsx").stat().st_size
     assert answer.document["decision"].startswith("Buy ")
+
+
+def test_a_chip_that_nobody_measured_is_not_chosen_by_itself():
+    """The cheapest plan of a report would rest on a speed carried over from other chips."""
+    study = study_from_text(DENSE, "x", Path.cwd(), catalogue_names())
+    front = {
+        "plan": np.array(["a", "b"]), "site": np.array(["se", "se"]),
+        "accelerator": np.array(["X", "Y"]), "devices": np.array([1, 1]),
+        "days": np.array([2.0, 1.0]), "usd": np.array([1.0, 2.0]), "kgco2e": np.array([1.0, 1.0]),
+        "validated": np.array([0, 1]),
+    }  # fmt: skip
+    assert chosen(study, front, np.arange(2), None).row == 1
+    assert chosen(study, {**front, "validated": np.array([0, 0])}, np.arange(2), None).row == 0
+    assert chosen(study, front, np.arange(2), 0).row == 0
