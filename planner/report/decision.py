@@ -10,7 +10,7 @@ from costdata.tco import HOURS_PER_YEAR
 from planner.decide.robust import beats_frac
 from planner.documents.figures import figure, human, unit_of
 from planner.exports.bill_of_materials import lead_weeks
-from planner.metrics import find_metric
+from planner.metrics import find_metric, is_at_least
 from planner.report import charts
 from planner.report.blocks import Block, Heading, Picture, Points, Table, Words
 from planner.report.choice import ASKED, CHEAPEST, KNEE
@@ -28,7 +28,14 @@ def decision(got: Gathered, say: Say) -> Iterator[Block]:
     """The sentence with amount, saving and payback, and what would change it."""
     yield Heading(say("decision"))
     yield Words(_what(got, say), is_decision=True)
-    lines = [_does(got, say), _share(got, say), _saving(got, say), _lead(say), _odds(got, say)]
+    lines = [
+        _does(got, say),
+        *_at_risk(got, say),
+        _share(got, say),
+        _saving(got, say),
+        _lead(say),
+        _odds(got, say),
+    ]
     if got.swings:
         names = [say.name(swing.name) for swing in got.swings[:MOST_CHANGERS]]
         lines.append(say("changes", inputs=say.listed(names)))
@@ -178,6 +185,17 @@ def _saving(got: Gathered, say: Say) -> str:
         saved=money(abs(rent - own)),
         months=figure(months),
     )
+
+
+def _at_risk(got: Gathered, say: Say) -> Iterator[str]:
+    """Limits that the plan keeps in the middle of its band and breaks at the end of it."""
+    for name, bound in got.study.limits.items():
+        end = "low" if is_at_least(name) else "high"
+        worst = got.value(f"{name}_{end}")
+        if np.isfinite(worst) and (worst < bound if end == "low" else worst > bound):
+            figures = (human(value, unit_of(name)) for value in (worst, bound))
+            yield say("at_risk", **dict(zip(("worst", "bound"), figures, strict=True)),
+                      metric=say.metric(name))  # fmt: skip
 
 
 def _share(got: Gathered, say: Say) -> str:

@@ -223,3 +223,13 @@ def test_a_chip_that_nobody_measured_is_not_chosen_by_itself():
     assert chosen(study, front, np.arange(2), None).row == 1
     assert chosen(study, {**front, "validated": np.array([0, 0])}, np.arange(2), None).row == 0
     assert chosen(study, front, np.arange(2), 0).row == 0
+
+
+def test_a_limit_that_the_end_of_the_band_breaks_is_told(db, tmp_path):
+    """A deadline that is missed in one of ten cases would be sold as kept."""
+    study = tmp_path / "late.toml"
+    days = gather(Archive(db), "1").value("days")
+    study.write_text(DENSE.replace("days = 90", f"days = {days * 1.05:.3f}"))
+    assert planner("run", study, "--db", tmp_path / "p.duckdb", "--json").code == 0
+    said = " ".join(texts(paper(gather(Archive(tmp_path / "p.duckdb"), "1"), "en")))
+    assert "AT RISK" in said
