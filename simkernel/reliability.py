@@ -118,6 +118,26 @@ def least_mtbf_s(lost_most_frac: Column, checkpoint_s: Column, recovery_s: Colum
     return np.where(np.asarray(lost_most_frac) > 0, np.exp(high), np.nan)
 
 
+def mean_goodput_frac(
+    job_mtbf_s: Column, interval_s: Column, checkpoint_s: Column, recovery_s: Column
+) -> Floats:
+    """Useful share of the mean wall time, failures in repeated work and checkpoints included.
+
+    Notes
+    -----
+    A segment of work and its checkpoint is tried until it ends without a failure, so that losses
+    beget losses: `goodput_frac` is this to first order, and too good where failures are many.
+
+    References
+    ----------
+    Daly, Future Generation Computer Systems 22(3), 2006, eq. 13.
+    """
+    segment_s = interval_s + checkpoint_s
+    tries = np.expm1(np.minimum(segment_s / job_mtbf_s, TRIES_LOG_MOST))
+    lost_s = recovery_s + job_mtbf_s - segment_s / tries
+    return np.asarray(1.0 / (1.0 + checkpoint_s / interval_s + tries / interval_s * lost_s))
+
+
 def finish_s(
     useful_s: Column,
     job_mtbf_s: Column,

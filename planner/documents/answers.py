@@ -32,7 +32,7 @@ from planner.study.read import Study, read_study, study_document, tables_named_i
 from planner.study.settings import with_settings
 from planner.training.breakeven import breakeven, is_date_unknown
 from planner.training.engine import catalogue_names
-from simkernel.errors import BadStudy
+from simkernel.errors import BadFile, BadStudy
 
 NOT_REPLAYED = "the plan breaks a limit before any replay; planner replay serves what it can"
 
@@ -255,6 +255,8 @@ def replay(
     from planner.documents.serving import replay_document
     from planner.documents.training_replay import training_replay_document
 
+    if timeline is not None and not timeline.resolve().parent.is_dir():
+        raise BadFile(f"--timeline {timeline}: there is no such folder; make it first")
     study = _study(path, settings)
     if study.kind not in ("serve", "train"):
         raise BadStudy(

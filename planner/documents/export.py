@@ -18,6 +18,7 @@ from planner.archive.stored_plan import plan_asked, stored_plan
 from planner.costing.terms import terms_of
 from planner.exports import bill_of_materials, focus, launch, serving
 from planner.fleet.document import refuse_purchases
+from planner.report.gather import replays_of
 from planner.serving.load import serve_load
 from planner.study.read import Study
 from simkernel.errors import BadStudy
@@ -59,6 +60,14 @@ def export(
     found = stored_plan(archive, name, plan, site, scenario)
     record, study, _ = plan_asked(archive, name, plan, site, scenario)
     refuse_purchases(record.start.kind, f"--to {to}")
+    with archive.reading() as held:
+        replayed = replays_of(held.sample(record.run)).get(str(found["plan"]))
+    if replayed and replayed.is_short:
+        raise BadStudy(
+            f"plan {found['plan']} has {replayed.replicas:.0f} replicas, and its replay in this "
+            f"run needs {replayed.needed:.0f}; run the study with --set replicas="
+            f"{replayed.needed:.0f} and export that plan"
+        )
     catalog = catalogue.load(Path(study.tables) if study.tables else None)
     when = record.started.replace(hour=0, minute=0, second=0, microsecond=0)
     asked = Asked(found, study, catalog, _day(start) if start else when)

@@ -91,6 +91,7 @@ def books(
         (owned * hold).sum(0) * horizon.years,
         (rented * rent).sum(0) * horizon.years,
     )
+    holding = holding + problem.fixed_usd * horizon.years
     left = sum(_left_usd(a, bought[i], problem) for i, a in enumerate(assets))
     cost = (capex * horizon.start_frac).sum()
     cost += ((energy + holding + renting) * horizon.during_frac).sum() - left

@@ -12,7 +12,7 @@ from planner.fleet.study import CALENDAR, WORTH
 from planner.metrics import METRICS
 from simkernel.errors import BadStudy
 
-HEADS = ("period", "buy", "rent", "at work", "runs", "capital", "running", "rent paid", "MW")
+HEADS = ("period", "arrives", "rent", "at work", "runs", "capital", "running", "rent paid", "MW")
 
 
 def purchase_document(front: Mapping[str, Any], row: int) -> dict[str, Any]:
@@ -60,11 +60,13 @@ def purchase_lines(document: Mapping[str, Any]) -> list[str]:
         f"purchase plan {document['plan']} of run {document['run']}: "
         f"{human(found['own_npv_usd'], 'USD')} worth today, "
         f"{human(found['capex_usd'], 'USD')} of capital, "
-        f"{human(found['kgco2e'], 'kgCO2e')}; {left} of it is left at the end; "
+        f"{human(found['kgco2e'], 'kgCO2e')}; what is left at the end is worth {left} today; "
         f"{document['status']} to {document['gap_frac']:.2%}"
     ]
     if found.get("npv_usd") is not None:
-        lines.append(f"renting everything would cost {human(found['npv_usd'], 'USD')} more")
+        more = found["npv_usd"] if abs(found["npv_usd"]) >= 1.0 else 0.0
+        lines.append(f"renting everything would cost {human(more, 'USD')} more")
+    lines.append("what arrives as a period begins is ordered the lead time before")
     worth = document["worth_of_more"]
     if worth:
         told = [f"{name}: {human(round(value, 2), 'USD')}" for name, value in worth.items()]

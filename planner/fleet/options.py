@@ -69,6 +69,11 @@ def workload_study(study: Study, name: str) -> Study:
     if work.kind == "serve":
         axes = {n: levels for n, levels in axes.items() if n not in COUNTS}
         axes["devices"] = (DERIVED,)
+    costing = study.costing
+    if (
+        costing.acquire == "buy" and costing.rent_plan is None
+    ):  # a bridge is not reserved for years
+        costing = replace(costing, rent_plan="on_demand")
     metrics = metric_names(work.kind)
     limits = {n: v for n, v in study.limits.items() if n not in OF_THE_FLEET and n in metrics}
     return replace(
@@ -77,6 +82,7 @@ def workload_study(study: Study, name: str) -> Study:
         name=f"{study.name}: {name}",
         workloads=MappingProxyType({name: work}),
         axes=MappingProxyType(axes),
+        costing=costing,
         limits=MappingProxyType(limits),
         objectives=DEFAULT_OBJECTIVES[work.kind],
         scenarios=MappingProxyType({}),
@@ -115,13 +121,13 @@ def asset_of(study: Study, offer: Offer) -> Asset:
     Notes
     -----
     Network, storage and management beside the units are bought with them, in the proportion of
-    that plan. Upkeep, space and staff are paid for every unit that is there.
+    that plan. Upkeep and space are paid for every unit that is there; one team for all of them.
     """
     one, fleet = offer.one, study.fleet
     costs, terms = one.costs(), one.terms
     usd = float(np.asarray(costs.capex.total)[0]) / offer.units
     year = {name: float(np.asarray(value)[0]) for name, value in costs.year.terms.items()}
-    moving = (*CAPITAL, *ENERGY, "carbon_price", "rent")
+    moving = (*CAPITAL, *ENERGY, "carbon_price", "rent", "staff")
     hold = sum(value for name, value in year.items() if name not in moving) / offer.units
     rent = float(np.asarray(costs.rented.full_usd)[0]) / float(one.bill.purchase_units[0])
     grid = float(terms.grid_average_kgco2e_per_kwh[0])
@@ -147,6 +153,7 @@ def asset_of(study: Study, offer: Offer) -> Asset:
         kgco2e_per_kwh=grid,
         embodied_kgco2e=made / offer.units,
         held=_held(study, offer),
+        devices=float(one.bill.devices_per_unit[0]),
     )
 
 

@@ -69,6 +69,7 @@ class Asset:
     usd_per_kwh, kgco2e_per_kwh : of the site
     embodied_kgco2e : of making a unit
     held : units there already, by the periods that are left to them; {periods left: units}
+    devices : chips in a unit
     """
 
     name: str
@@ -85,6 +86,7 @@ class Asset:
     kgco2e_per_kwh: float
     embodied_kgco2e: float
     held: dict[int, float] = field(default_factory=dict)
+    devices: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Problem:
-    """All of it."""
+    """All of it; `fixed_usd` is spent a year whatever is bought, such as on staff [$/year]."""
 
     horizon: Horizon
     assets: Sequence[Asset]
     streams: Sequence[Stream]
     runs: Sequence[Run]
     limits: Limits
+    fixed_usd: float = 0.0
 
     @property
     def works(self) -> list[Stream | Run]:

@@ -282,6 +282,7 @@ class Program:
         fixed = 0.0
         for t in range(horizon.periods):
             during = float(horizon.during_frac[t]) * horizon.years
+            fixed += self.problem.fixed_usd * during
             for column, usd in self._capital(t).items():
                 _add(terms, column, usd * float(horizon.start_frac[t]))
             for a, (kwh, held_kwh) in self._kwh(t).items():

@@ -22,9 +22,10 @@ from costdata.catalog import Catalog
 from planner.costing.second_pass import Costed, front_of
 from planner.costing.terms import terms_of
 from planner.fleet.check import Books, books, broken
-from planner.fleet.options import asset_of, offers_of, option_of, workload_study
+from planner.fleet.options import OF_THE_FLEET, asset_of, offers_of, option_of, workload_study
 from planner.fleet.problem import Asset, Horizon, Limits, Option, Problem, Run, Stream
 from planner.fleet.program import CARBON, COST, Program, Solved
+from planner.metrics import find_metric, metric_names
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
 from planner.space.plan_keys import plan_name
@@ -34,6 +35,9 @@ from simkernel.errors import BadStudy, PlanError
 
 MUSD, MW = 1e6, 1e6
 MORE_USD = 10e6
+COUNTED = ("devices", "nodes", "supernodes", "stranded_devices", "purchase_units")
+"""Counts, which one workload's plan has and a purchase plan shares out."""
+
 CALENDAR, WORTH = "calendar", "worth_of_more"
 """Columns of JSON: the plan period by period, and what more of each limit is worth."""
 
@@ -70,7 +74,7 @@ class FleetEngine:
         """Worth today of renting everything instead; NaN where that cannot be."""
         assets = [replace(a, buy_usd=a.buy_usd * np.nan) for a in self.problem.assets]
         fleet = self.study.fleet
-        rented = replace(self.problem, assets=assets)
+        rented = replace(self.problem, assets=assets, fixed_usd=0.0)
         return Program(rented).solve(COST, fleet.gap_frac, fleet.limit_s).value
 
 
@@ -85,9 +89,32 @@ def prepare(study: Study, catalog: Catalog | None = None) -> FleetEngine:
         raise BadStudy(
             "a fleet study has [scenarios]; wanted one calendar; run the study once for each"
         )
+    refuse_unknown_limits(study)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     terms_of(study.costing, catalog)
     return FleetEngine(study, catalog, FleetSpace(study.fleet.points), MappingProxyType({}), [1])
+
+
+def refuse_unknown_limits(study: Study) -> None:
+    """Limits and targets that no part of a purchase plan would keep, in one error.
+
+    Raises
+    ------
+    BadStudy : there is one
+    """
+    kinds = {work.kind for work in study.workloads.values()}
+    ours = (*OF_THE_FLEET, *(n for kind in kinds for n in metric_names(kind)))
+    faults = [
+        f"limits.{name} is not kept by purchase plans; wanted one of {', '.join(OF_THE_FLEET)}, "
+        "or what physics says of a workload's own plans"
+        for name in study.limits
+        if name not in OF_THE_FLEET
+        and (name not in ours or find_metric(name).stage == "costing" or name in COUNTED)
+    ]
+    if study.targets:
+        faults.append("[targets] are not told of purchase plans in this version; remove them")
+    if faults:
+        raise BadStudy(*faults)
 
 
 def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Problem:
@@ -114,7 +141,8 @@ def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Prob
         else:
             due = study.fleet.periods - 1 if demand.due is None else demand.due
             runs.append(Run(name, demand.start, due, options))
-    return Problem(horizon, assets, streams, runs, _limits(study))
+    staff = float(terms_of(study.costing, catalog).staff_usd_per_year[0])
+    return Problem(horizon, assets, streams, runs, _limits(study), staff)
 
 
 def sweep(
@@ -165,7 +193,9 @@ def notes(study: Study, catalog: Catalog) -> dict[str, str]:
     return {
         "basis": "own_npv_usd is worth today of capital, upkeep, energy and rent, less what is "
         "left at the end; npv_usd is that of renting everything less it; a row is the cheapest "
-        "plan under a bound on carbon, to the gap told in calendar",
+        "plan under a bound on carbon, to the gap told in calendar; units arrive as a period "
+        "begins and are ordered the lead time before; rent is on demand unless costing.rent_plan "
+        "says otherwise; one team works whatever is bought",
         "demand": "streams grow in proportion to the plan they were sized with; runs begin and "
         "end with periods; no band is drawn round a purchase plan",
     }
@@ -240,7 +270,7 @@ def _row(engine: FleetEngine, program: Program, solved: Solved, index: int) -> d
         "accelerator": " + ".join(_bought_chips(problem, solved)) or "rented",
         "site": " + ".join(dict.fromkeys(a.site for a in problem.assets)),
         "acquire": engine.study.costing.acquire,
-        "devices": float(solved.bought.sum()),
+        "devices": float(np.dot([a.devices for a in problem.assets], solved.bought.sum(axis=1))),
         "purchase_units": float(solved.bought.sum()),
         "own_npv_usd": found.npv_cost_usd,
         "rent_npv_usd": rented,

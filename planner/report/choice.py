@@ -19,6 +19,9 @@ ASKED, CHEAPEST, KNEE, ONLY = "asked", "cheapest", "knee", "only"
 """Why a plan was chosen: a person named it; it costs least of all that keep the limits, where
 money is an objective; it is the knee; there is one objective or plan."""
 
+SHORT = "falls_short"
+"""Column of a front: 1 where a replay found that the plan breaks its bounds as it is priced."""
+
 MONEY = (
     "usd",
     "own_npv_usd",
@@ -83,7 +86,9 @@ def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | Non
     alike = np.ones(len(signs))
     picks = {"knee": int(knee(table).argmax()), "topsis": int(topsis(table, alike).argmax())}
     best = {name: int(points[:, i].argmin()) for i, name in enumerate(signs)}
-    is_measured = np.asarray(front.get("validated", np.ones(len(front["plan"]))), float)[rows] != 0
+    count = len(front["plan"])
+    is_measured = np.asarray(front.get("validated", np.ones(count)), float)[rows] != 0
+    is_measured &= np.asarray(front.get(SHORT, np.zeros(count)), float)[rows] == 0
     rule, at = _by_rule(signs, points, knee(table), is_measured)
     if asked is not None:
         rule, at = ASKED, int(np.flatnonzero(rows == asked)[0])
@@ -113,7 +118,8 @@ def _by_rule(
     ----------
     points : (m, k) objectives to minimise
     bulge : (m,) of `methods.knee`
-    is_measured : (m,) plans on chips with measurements; where there are any, no other is picked
+    is_measured : (m,) plans on chips with measurements that no replay has found short; where there
+        are any, no other is picked
     """
     may = is_measured if is_measured.any() else np.ones(len(points), dtype=bool)
     names = list(signs)

@@ -30,6 +30,7 @@ def decision(got: Gathered, say: Say) -> Iterator[Block]:
     yield Words(_what(got, say), is_decision=True)
     lines = [
         _does(got, say),
+        _replayed(got, say),
         *_at_risk(got, say),
         _share(got, say),
         _saving(got, say),
@@ -185,6 +186,19 @@ def _saving(got: Gathered, say: Say) -> str:
         saved=money(abs(rent - own)),
         months=figure(months),
     )
+
+
+def _replayed(got: Gathered, say: Say) -> str:
+    """What replaying the plan found; that nobody has, where its kind has requests to replay."""
+    if got.study.kind != "serve":
+        return ""
+    found = got.replayed
+    if found is None:
+        return say("not_replayed")
+    if not found.is_short:
+        return say("replayed_kept", replicas=figure(found.replicas))
+    needed, own = figure(found.needed), figure(found.replicas)
+    return say("replayed_short", needed=needed, replicas=own, broken=found.broken or "–")
 
 
 def _at_risk(got: Gathered, say: Say) -> Iterator[str]:

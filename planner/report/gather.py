@@ -18,7 +18,7 @@ from planner.costing.places import Asked, study_at
 from planner.costing.recost import stored_study
 from planner.fleet.document import refuse_purchases
 from planner.report.cash import Cash, cash_of
-from planner.report.choice import Choice, chosen, objectives
+from planner.report.choice import SHORT, Choice, chosen, objectives
 from planner.report.what_if import Outcome, cost_in, outcomes
 from planner.study.read import Study
 from planner.uncertainty.draws import Drawn, drawn
@@ -34,6 +34,31 @@ MOST_DRAWN = 1000
 
 MONEY = "usd"
 """The figure of the tornado and the scenarios: every kind of study has it."""
+
+
+@dataclass(frozen=True)
+class OfReplay:
+    """What a replay found of a plan: replicas of the closed form, needed, bounds it breaks."""
+
+    replicas: float
+    needed: float
+    broken: str
+
+    @property
+    def is_short(self) -> bool:
+        """The plan as it is priced does not keep its bounds."""
+        return bool(self.broken) or self.needed > self.replicas
+
+
+def replays_of(sample: Mapping[str, Any]) -> dict[str, OfReplay]:
+    """Replays of serving plans that a run has stored, by plan."""
+    if "needed_replicas" not in sample:
+        return {}
+    names = ("plan", "replicas", "needed_replicas", "broken")
+    rows = zip(*(np.ma.filled(np.ma.asarray(sample[n]), "") if n in ("plan", "broken")
+                 else np.ma.filled(np.ma.asarray(sample[n], float), 0.0) for n in names),
+               strict=True)  # fmt: skip
+    return {str(p): OfReplay(float(r), float(n), str(b)) for p, r, n, b in rows}
 
 
 @dataclass(frozen=True)
@@ -53,6 +78,7 @@ class Gathered:
     facts : of the run, as the archive has them
     ends : of the chosen row
     parts : of the rows drawn
+    replayed : what the replay of the plan found, None where it was not replayed
     """
 
     record: RunRecord
@@ -70,6 +96,7 @@ class Gathered:
     facts: list[dict[str, Any]]
     ends: Ends
     parts: list[Part]
+    replayed: OfReplay | None
 
     @property
     def signs(self) -> dict[str, float]:
@@ -107,6 +134,7 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
     with archive.reading() as held:
         record = held.run(run)
         stored, facts = held.front(record.run), held.facts(record.run)
+        replays = replays_of(held.sample(record.run))
     refuse_purchases(record.start.kind, "a report")
     if not len(stored.get("plan", ())):
         raise BadStudy(
@@ -116,6 +144,8 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
     study = stored_study(record)
     catalog = catalogue.load(Path(study.tables) if study.tables else None)
     front = {name: _filled(column) for name, column in stored.items()}
+    short = [plan in replays and replays[plan].is_short for plan in front["plan"].astype(str)]
+    front[SHORT] = np.array(short, dtype=float)
     asked = _asked(record.run, front, plan, site)
     rows = _same_scenario(front, asked or 0)
     choice = chosen(study, front, rows, asked)
@@ -143,6 +173,7 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         facts=facts,
         ends=own,
         parts=parts,
+        replayed=replays.get(str(front["plan"][choice.row])),
     )
 
 

@@ -157,3 +157,29 @@ def test_the_stored_calendar_is_what_the_command_showed(stored):
     periods = json.loads(str(front["calendar"][0]))["periods"]
     shown = planner("explain", "1", "1", "--db", db, "--json").document["calendar"]
     assert shown == periods
+
+
+def test_a_limit_that_no_purchase_plan_keeps_is_refused(tmp_path):
+    """A buyer would be shown a plan beyond a limit that the study names."""
+    study = tmp_path / "limited.toml"
+    study.write_text(
+        FLEET + "\n[limits]\nown_npv_usd = 1.0\nusd = 1.0\n\n[targets]\nkgco2e = 1.0\n"
+    )
+    answer = planner("run", study, "--db", tmp_path / "p.duckdb")
+    assert answer.code == 2
+    for words in ("limits.own_npv_usd", "limits.usd", "[targets]"):
+        assert words in answer.err
+
+
+def test_one_team_is_paid_whatever_is_bought(stored):
+    """Every server would bring a team of its own."""
+    _, db, _ = stored
+    calendar = planner("explain", "1", "1", "--db", db, "--json").document["calendar"]
+    assert calendar[0]["running_usd"] == pytest.approx(90_000, rel=0.05)
+
+
+def test_devices_are_chips_and_not_servers(stored):
+    """A fleet of 8 chips would be told as one device."""
+    _, _, document = stored
+    for row in document["front"]:
+        assert row["devices"] == 8 * row["purchase_units"]

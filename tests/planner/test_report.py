@@ -13,7 +13,7 @@ from planner.archive.store import Archive
 from planner.costing.recost import repriced
 from planner.documents.figures import human
 from planner.report.choice import chosen
-from planner.report.gather import gather
+from planner.report.gather import gather, replays_of
 from planner.report.html import html
 from planner.report.paper import paper
 from planner.report.pdf import pdf
@@ -233,3 +233,15 @@ def test_a_limit_that_the_end_of_the_band_breaks_is_told(db, tmp_path):
     assert planner("run", study, "--db", tmp_path / "p.duckdb", "--json").code == 0
     said = " ".join(texts(paper(gather(Archive(tmp_path / "p.duckdb"), "1"), "en")))
     assert "AT RISK" in said
+
+
+def test_a_plan_that_its_replay_found_short_is_known():
+    """A report would sell 179 replicas where the replay needs 210."""
+    sample = {
+        "plan": np.array(["a", "b"]), "replicas": np.array([179.0, 4.0]),
+        "needed_replicas": np.array([210.0, 4.0]), "broken": np.array(["", ""]),
+    }  # fmt: skip
+    found = replays_of(sample)
+    assert found["a"].is_short
+    assert not found["b"].is_short
+    assert replays_of({}) == {}
