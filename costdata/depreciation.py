@@ -42,7 +42,7 @@ def written_off_frac(depreciation_code: Codes, rate_frac: Column, life_years: Co
     straight = present_worth_frac(rate_frac, 0.0, life_years) / life_years
     worth = np.asarray(straight + 0.0 * depreciation_code, float)
     for code, name in enumerate(DEPRECIATION):
-        if name in SCHEDULES:
+        if name in SCHEDULES and np.any(depreciation_code == code):
             years = enumerate(SCHEDULES[name], start=1)
             own = sum(share * present_frac(rate_frac, float(year)) for year, share in years)
             worth = np.where(depreciation_code == code, own, worth)
