@@ -63,8 +63,7 @@ def breakeven(study: Study, metrics: Mapping[str, Any]) -> dict[str, Any]:
     job_s = np.array(DEVICE_MTBF_H)[:, None] * S_PER_HOUR / metrics["devices"]
     checkpoint_s = metrics["checkpoint_s"]
     interval_s = reliability.available_interval_s(job_s, checkpoint_s, recovery_s)
-    lost = reliability.lost_frac(job_s, interval_s, checkpoint_s, recovery_s)
-    goodput = np.asarray(reliability.goodput_frac(lost))
+    goodput = reliability.told_goodput_frac(job_s, interval_s, checkpoint_s, recovery_s)
     limit = study.limits.get("days")
     found = {
         "device_mtbf_h": list(DEVICE_MTBF_H),

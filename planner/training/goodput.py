@@ -24,9 +24,6 @@ DEVIATES = {"days_p10": -1.2815515655446004, "days_p50": 0.0, "days_p90": 1.2815
 
 PINNED = "goodput_frac"
 
-FIRST_ORDER_FRAC = 0.99
-"""Where failures are so many that first order is off by more than this, all orders count."""
-
 
 @dataclass(frozen=True)
 class Stops:
@@ -70,10 +67,7 @@ def stops_at(
     """The same from the figures themselves; `pinned_frac` is a goodput that the study gives."""
     job_mtbf_s = SECONDS_PER_DAY / np.asarray(failures.total)
     interval_s = reliability.available_interval_s(job_mtbf_s, checkpoint_s, recovery_s)
-    lost = reliability.lost_frac(job_mtbf_s, interval_s, checkpoint_s, recovery_s)
-    first = np.asarray(reliability.goodput_frac(lost))
-    mean = reliability.mean_goodput_frac(job_mtbf_s, interval_s, checkpoint_s, recovery_s)
-    found = np.where(mean < FIRST_ORDER_FRAC * first, mean, first)
+    found = reliability.told_goodput_frac(job_mtbf_s, interval_s, checkpoint_s, recovery_s)
     goodput = found if pinned_frac is None else np.full(found.shape, pinned_frac)
     return Stops(failures, checkpoint_s, recovery_s, np.asarray(interval_s), goodput)
 
