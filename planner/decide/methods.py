@@ -94,21 +94,3 @@ def knee(front: Scaled) -> Floats:
     """
     k = front.unit.shape[1]
     return np.asarray((1.0 - front.unit.sum(axis=1)) / np.sqrt(k))
-
-
-def pseudo_weights(front: Scaled) -> Floats:
-    """What each plan is good at: share of its lead in every objective; (n, k), rows add up to 1.
-
-    Notes
-    -----
-    w_i = (nadir_i - f_i) / width_i over the sum of these; equal shares for a plan that leads in
-    nothing. Objectives in which all plans are equal count for nothing.
-
-    References
-    ----------
-    Deb, Multi-Objective Optimization using Evolutionary Algorithms, 2001, sec. 8.1.
-    """
-    lead = (front.nadir - front.points) / front.width
-    total = lead.sum(axis=1, keepdims=True)
-    alike = np.full(lead.shape, 1.0 / lead.shape[1])
-    return np.asarray(np.where(total > 0, lead / np.where(total > 0, total, 1.0), alike))

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costdata.tco import HOURS_PER_YEAR
 from planner.fleet.problem import Asset, Option, Problem
 from simkernel.columns import Floats
 
-HOURS_PER_YEAR = 8760.0
 ROUNDING = 1e-6
 """Share by which a sum may pass its bound: solvers keep constraints to 1e-6."""
 

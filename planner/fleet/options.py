@@ -24,14 +24,12 @@ from planner.runs.physics import PHYSICS
 from planner.runs.total import Total
 from planner.search.sweep import sweep
 from planner.search.workforce import Workforce
+from planner.study.fleet import OF_THE_FLEET
 from planner.study.parts import DEFAULT_OBJECTIVES
 from planner.study.read import Study
 from planner.uncertainty.inputs import Inputs
 from planner.uncertainty.plans import parts_of
 from simkernel.columns import Codes, Floats
-
-OF_THE_FLEET = ("capex_usd", "kgco2e", "peak_facility_mw")
-"""Limits on all workloads together, which none of them meets alone."""
 
 MOST_OPTIONS = 4  # our choice: of a workload on one chip at one site; more make no difference
 WEEKS_PER_YEAR = 365.25 / 7.0

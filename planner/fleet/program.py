@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
+from costdata.tco import HOURS_PER_YEAR
 from planner.fleet.problem import Asset, Horizon, Option, Problem
 from simkernel.columns import Floats
 from simkernel.errors import PlanError
 
-HOURS_PER_YEAR = 8760.0
 KILO = 1000.0
 
 COST, CARBON, PEAK = "npv_cost_usd", "kgco2e", "peak_w"

@@ -22,10 +22,9 @@ from costdata.catalog import Catalog
 from planner.costing.second_pass import Costed, front_of
 from planner.costing.terms import terms_of
 from planner.fleet.check import Books, books, broken
-from planner.fleet.options import OF_THE_FLEET, asset_of, offers_of, option_of, workload_study
+from planner.fleet.options import asset_of, offers_of, option_of, workload_study
 from planner.fleet.problem import Asset, Horizon, Limits, Option, Problem, Run, Stream
 from planner.fleet.program import CARBON, COST, Program, Solved
-from planner.metrics import find_metric, metric_names
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
 from planner.space.plan_keys import plan_name
@@ -35,9 +34,6 @@ from simkernel.errors import BadStudy, PlanError
 
 MUSD, MW = 1e6, 1e6
 MORE_USD = 10e6
-COUNTED = ("devices", "nodes", "supernodes", "stranded_devices", "purchase_units")
-"""Counts, which one workload's plan has and a purchase plan shares out."""
-
 CALENDAR, WORTH = "calendar", "worth_of_more"
 """Columns of JSON: the plan period by period, and what more of each limit is worth."""
 
@@ -89,32 +85,9 @@ def prepare(study: Study, catalog: Catalog | None = None) -> FleetEngine:
         raise BadStudy(
             "a fleet study has [scenarios]; wanted one calendar; run the study once for each"
         )
-    refuse_unknown_limits(study)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     terms_of(study.costing, catalog)
     return FleetEngine(study, catalog, FleetSpace(study.fleet.points), MappingProxyType({}), [1])
-
-
-def refuse_unknown_limits(study: Study) -> None:
-    """Limits and targets that no part of a purchase plan would keep, in one error.
-
-    Raises
-    ------
-    BadStudy : there is one
-    """
-    kinds = {work.kind for work in study.workloads.values()}
-    ours = (*OF_THE_FLEET, *(n for kind in kinds for n in metric_names(kind)))
-    faults = [
-        f"limits.{name} is not kept by purchase plans; wanted one of {', '.join(OF_THE_FLEET)}, "
-        "or what physics says of a workload's own plans"
-        for name in study.limits
-        if name not in OF_THE_FLEET
-        and (name not in ours or find_metric(name).stage == "costing" or name in COUNTED)
-    ]
-    if study.targets:
-        faults.append("[targets] are not told of purchase plans in this version; remove them")
-    if faults:
-        raise BadStudy(*faults)
 
 
 def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Problem:

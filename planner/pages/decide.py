@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from planner.decide.methods import aspiration, knee, topsis, weighted_sum
-from planner.decide.robust import mean, regret, tail_mean, worst_regret
+from planner.decide.robust import mean, regret, tail_mean, win_frac, worst_regret
 from planner.decide.scaled import Scaled, scaled
 from planner.documents.figures import human, scale_of, unit_of, values_of
 from planner.pages import charts, desk
@@ -165,6 +165,7 @@ def _robust(found: Desk) -> None:
     losses = regret(table)
     front = got.odds.front_frac()
     drawn = got.odds.values[MONEY].T
+    wins = win_frac(drawn)
     rows = [
         {
             "plan": found.ids[int(row)],
@@ -173,6 +174,7 @@ def _robust(found: Desk) -> None:
             "mean cost": human(float(mean(drawn)[i]), "USD"),
             "worst tenth": human(float(tail_mean(drawn, TAIL_FRAC)[i]), "USD"),
             "on the front": f"{front[i]:.0%}",
+            "cheapest": f"{wins[i]:.0%}",
         }
         for i, row in enumerate(got.drawn_rows)
     ]
@@ -180,7 +182,8 @@ def _robust(found: Desk) -> None:
     st.dataframe([rows[i] for i in order], width="stretch", hide_index=True, key="robust_table")
     st.caption(
         f"Sorted by {FORMULAS['minimax regret']}. Worst tenth: mean of the dearest 10% of draws "
-        "(CVaR). On the front: share of draws in which nothing beats the plan."
+        "(CVaR). On the front, cheapest: shares of draws in which nothing beats the plan, or "
+        "its cost."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.decide.methods import knee, pseudo_weights, topsis
+from planner.decide.methods import knee, topsis
 from planner.decide.scaled import scaled
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
@@ -43,7 +43,6 @@ class Choice:
     rule : ASKED, CHEAPEST, KNEE or ONLY
     rows : places of the candidates, the chosen one first
     best_in : place to the objectives in which that row is the best
-    leans : (n, k) what each row of the front is good at, shares that add up to 1
     picks : rule ("knee", "topsis") to the place that it picks
     """
 
@@ -51,7 +50,6 @@ class Choice:
     rule: str
     rows: tuple[int, ...]
     best_in: Mapping[int, tuple[str, ...]]
-    leans: Floats
     picks: Mapping[str, int]
 
 
@@ -104,7 +102,6 @@ def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | Non
         rule=rule,
         rows=tuple(int(rows[place]) for place in names),
         best_in=best_in,
-        leans=pseudo_weights(table),
         picks={name: int(rows[place]) for name, place in picks.items()},
     )
 

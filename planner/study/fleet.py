@@ -9,11 +9,18 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from planner.metrics import METRICS
 from planner.study.faults import Faults, nearest, part
 from planner.study.lines import Path
 from planner.study.parts import CONFIG, Amount, AtLeastZero, Count, Switch, Text
 
 LookUp = Callable[[str], str]
+
+OF_THE_FLEET = ("capex_usd", "kgco2e", "peak_facility_mw")
+"""Limits on all workloads together, which a purchase plan keeps."""
+
+COUNTED = ("devices", "nodes", "supernodes", "stranded_devices", "purchase_units")
+"""Counts of one workload's own plan, which a purchase plan shares out."""
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -111,7 +118,9 @@ def read_fleet(
                 for name, value in table[key].items()
             }
     found: Fleet = part(Fleet, table, ("fleet",), faults) or Fleet()
-    _check_fleet(found, tables["workload"], faults)
+    if kind == "fleet":
+        _check_fleet(found, tables["workload"], faults)
+        _check_bounds(tables, faults)
     return found
 
 
@@ -130,3 +139,16 @@ def _check_fleet(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) -> 
     if fleet.budget_usd_per_period and len(fleet.budget_usd_per_period) != fleet.periods:
         problem = f"{len(fleet.budget_usd_per_period)} budgets for {fleet.periods} periods"
         faults.say(("fleet", "budget_usd_per_period"), problem, "wanted one for each period")
+
+
+def _check_bounds(tables: Mapping[str, Mapping[str, Any]], faults: Faults) -> None:
+    """Limits that no part of a purchase plan keeps, and targets, which it does not tell of."""
+    wanted = f"wanted one of {', '.join(OF_THE_FLEET)}, or what physics says of a workload's plans"
+    for name in tables["limits"]:
+        owner = METRICS.get(name.removesuffix("_low").removesuffix("_high"))
+        if owner is None or name in OF_THE_FLEET:
+            continue
+        if owner.name != name or owner.stage == "costing" or name in COUNTED:
+            faults.say(("limits", name), f"no purchase plan keeps limits.{name}", wanted)
+    if tables["targets"]:
+        faults.say(("targets",), "purchase plans have no targets", "remove [targets]")

@@ -47,12 +47,6 @@ class Drawn:
         points = np.stack([sign * self.values[n] for n, sign in self.signs.items()], axis=2)
         return np.asarray(np.mean([nondominated(draw) for draw in points], axis=0))
 
-    def best_frac(self, metric: str) -> Floats:
-        """Share of draws in which a row is the best in one objective, ties shared; (n,)."""
-        table = self.signs[metric] * self.values[metric]
-        is_best = table == table.min(axis=1, keepdims=True)
-        return np.asarray((is_best / is_best.sum(axis=1, keepdims=True)).mean(axis=0))
-
 
 def drawn(
     parts: Sequence[Part], front: Mapping[str, Any], signs: Mapping[str, float], draws: int,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.decide.methods import aspiration, knee, pseudo_weights, topsis, weighted_sum
+from planner.decide.methods import aspiration, knee, topsis, weighted_sum
 from planner.decide.robust import beats_frac, mean, regret, tail_mean, win_frac, worst_regret
 from planner.decide.scaled import scaled
 from simkernel.errors import PlanError
@@ -61,15 +61,7 @@ def test_a_front_of_one_plan_has_one_choice():
     """A division by a range of 0 would end the report."""
     front = scaled([[5.0, 7.0, 0.0]])
     assert topsis(front, [1, 1, 1]) == pytest.approx([1.0])
-    assert pseudo_weights(front) == pytest.approx(np.full((1, 3), 1 / 3))
     assert weighted_sum(front, [1, 2, 3]) == pytest.approx([0.0])
-
-
-def test_pseudo_weights_say_what_a_plan_is_good_at():
-    """A plan that is best in one objective and worst in the other is good at that one alone."""
-    assert pseudo_weights(scaled(BENT))[[0, 1, 3]] == pytest.approx(
-        np.array([[1.0, 0.0], [0.9 / 1.7, 0.8 / 1.7], [0.0, 1.0]])
-    )
 
 
 @pytest.mark.parametrize("weights", [[1], [1, -1], [0, 0], [1, np.nan]])

@@ -167,8 +167,9 @@ def test_a_limit_that_no_purchase_plan_keeps_is_refused(tmp_path):
     )
     answer = planner("run", study, "--db", tmp_path / "p.duckdb")
     assert answer.code == 2
-    for words in ("limits.own_npv_usd", "limits.usd", "[targets]"):
+    for words in ("limits.own_npv_usd", "limits.usd", "have no targets"):
         assert words in answer.err
+    assert answer.err.count("limited.toml:") == 3
 
 
 def test_one_team_is_paid_whatever_is_bought(stored):

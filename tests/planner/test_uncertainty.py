@@ -7,6 +7,7 @@ from costdata import catalog as catalogue
 from planner.archive.store import Archive
 from planner.costing.recost import repriced, stored_study
 from planner.costing.second_pass import front_columns
+from planner.decide.robust import win_frac
 from planner.uncertainty.draws import drawn
 from planner.uncertainty.figures import figures_of
 from planner.uncertainty.indices import figure_of_inputs, morris, sobol
@@ -88,7 +89,7 @@ def test_most_draws_lie_inside_the_band_of_time(run):
     assert inside == pytest.approx(0.9, abs=0.02)
     assert found.quantiles("days")[1] == pytest.approx(np.asarray(front["days"], float), rel=0.02)
     assert (found.front_frac() > 0).any()
-    assert found.best_frac("usd").sum() == pytest.approx(1.0)
+    assert win_frac(found.values["usd"].T).sum() == pytest.approx(1.0)
 
 
 def test_the_three_percentiles_of_an_input_are_met():
