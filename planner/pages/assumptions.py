@@ -10,6 +10,7 @@ import streamlit as st
 from planner.documents.figures import figure
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
+from planner.pages.tables import draw_table
 
 # From the best to the worst.
 GRADES = ("measured", "vendor", "paper", "estimate", "guess")
@@ -96,7 +97,7 @@ def _facts(rows: Sequence[Mapping[str, Any]]) -> None:
     only = right.toggle("only unverified", key=desk.kept("fact_unverified", False))
     shown = [row for row in rows if _is_wanted(row, text, grades, only)]
     st.caption(f"{len(shown):,} of {len(rows):,} facts")
-    st.dataframe(shown, width="stretch", hide_index=True, key="facts")
+    draw_table(shown, key="facts")
 
 
 def _is_wanted(row: Mapping[str, Any], text: str, grades: Sequence[str], only: bool) -> bool:
@@ -109,21 +110,18 @@ def _study(found: Desk) -> None:
     start = found.record.start
     with st.expander("Costing terms"):
         terms = start.resolved["costing"]
-        st.dataframe(
+        draw_table(
             [
                 {"term": name, "value": "of the catalogue" if value is None else str(value)}
                 for name, value in terms.items()
             ],
-            hide_index=True,
         )
     with st.expander("Study file"):
         st.code(start.study_text, language="toml")
     with st.expander("Versions"):
         rows = {**start.versions, "seed": start.seed, "facts": start.facts_hash[:12]}
         rows |= {"study": start.study_hash[:12], "priced anew from": start.parent or "no run"}
-        st.dataframe(
-            [{"of": name, "is": str(value)} for name, value in rows.items()], hide_index=True
-        )
+        draw_table([{"of": name, "is": str(value)} for name, value in rows.items()])
 
 
 if __name__ == "__main__":

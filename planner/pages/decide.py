@@ -16,6 +16,7 @@ from planner.documents.figures import human, scale_of, unit_of, values_of
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.points import axes_of, colour_of, points_of, shape_of
+from planner.pages.tables import draw_table
 from planner.report.choice import MONEY as MONEY_METRICS
 from planner.report.choice import objectives
 from planner.report.gather import MONEY, scenario_table
@@ -151,7 +152,7 @@ def _table(found: Desk, picks: list[Pick], signs: Mapping[str, float]) -> None:
         }
         for pick in picks
     ]
-    st.dataframe(table, width="stretch", hide_index=True, key="picks")
+    draw_table(table, key="picks")
 
 
 def _robust(found: Desk) -> None:
@@ -179,7 +180,7 @@ def _robust(found: Desk) -> None:
         for i, row in enumerate(got.drawn_rows)
     ]
     order = np.argsort(worst_regret(table), kind="stable")
-    st.dataframe([rows[i] for i in order], width="stretch", hide_index=True, key="robust_table")
+    draw_table([rows[i] for i in order], key="robust_table")
     st.caption(
         f"Sorted by {FORMULAS['minimax regret']}. Worst tenth: mean of the dearest 10% of draws "
         "(CVaR). On the front, cheapest: shares of draws in which nothing beats the plan, or "

@@ -14,6 +14,7 @@ from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.points import COLOURS, axes_of, colour_of, points_of, shape_of
+from planner.pages.tables import draw_table
 
 # More marks than this nobody can tell apart, and browsers get slow.
 MOST_POINTS = 5000
@@ -97,10 +98,8 @@ def _table(found: Desk) -> None:
     ids = [found.ids[row] for row in found.order]
     key, checked = _table_of(found.chosen)
     first: Any = {"selection": {"rows": [ids.index(checked)]}} if checked in ids else None
-    st.dataframe(
+    draw_table(
         table,
-        width="stretch",
-        hide_index=True,
         on_select=partial(_picked, key, ids),
         selection_mode="single-row",
         selection_default=first,

@@ -13,6 +13,7 @@ from planner.documents.text import DECISIONS
 from planner.metrics import is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
+from planner.pages.tables import draw_table
 from planner.runs.physics import every_rule
 from planner.search.bounds import every_bound
 
@@ -39,10 +40,8 @@ def draw() -> None:
             width="stretch",
             key="removed_bars",
         )
-        st.dataframe(
+        draw_table(
             rows,
-            width="stretch",
-            hide_index=True,
             key="removed",
             column_config={
                 "candidates": st.column_config.NumberColumn(format="localized"),
@@ -105,7 +104,7 @@ def _left_out(found: Desk) -> None:
     ]
     if missing:
         st.subheader("Left out because a fact is missing")
-        st.dataframe(missing, width="stretch", hide_index=True, key="left_out")
+        draw_table(missing, key="left_out")
 
 
 def _nearest(found: Desk) -> None:
@@ -119,10 +118,8 @@ def _nearest(found: Desk) -> None:
     st.subheader("Nothing is feasible; these come nearest")
     names = ["plan", "binding", "worst_excess", *_limits(found), *found.objectives, *DECISIONS]
     shown = [name for name in dict.fromkeys(names) if any(name in plan for plan in plans)]
-    st.dataframe(
+    draw_table(
         [{name: plan.get(name) for name in shown} for plan in plans],
-        width="stretch",
-        hide_index=True,
         key="nearest",
     )
 

@@ -22,6 +22,7 @@ from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
 from planner.documents import answers as commands
 from planner.pages import desk
+from planner.pages.tables import draw_table
 from planner.runs.kinds import KINDS, prepare
 from planner.study.read import Study, study_from_text
 from planner.training.engine import catalogue_names
@@ -176,7 +177,7 @@ def _running(db: Path) -> None:
     if not lines:
         st.caption("No run yet.")
         return
-    st.dataframe(lines, width="stretch", hide_index=True, key="start_runs")
+    draw_table(lines, key="start_runs")
     _stop_one(db, [line for line in lines if line["state"] == "running"])
 
 

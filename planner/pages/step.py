@@ -12,6 +12,7 @@ from planner.documents.step_bars import step_bars
 from planner.pages import desk
 from planner.pages.charts import CHOSEN, OKABE_ITO
 from planner.pages.desk import Desk
+from planner.pages.tables import draw_table
 from planner.space.plan_keys import plan_key
 from planner.training.evaluate import is_step_given
 
@@ -47,8 +48,8 @@ def draw_step(found: Desk, plan: str) -> None:
     if told["links"]:
         st.altair_chart(gantt(told["links"]), width="stretch")
     left, right = st.columns(2)
-    left.dataframe(gap_rows(replay), hide_index=True)
-    right.dataframe(replay["stages"], hide_index=True)
+    draw_table(gap_rows(replay), left)
+    draw_table(replay["stages"], right)
 
 
 def gantt(bars: Sequence[Mapping[str, Any]]) -> Any:

@@ -16,6 +16,7 @@ from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.step import draw_step
+from planner.pages.tables import draw_table
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (
@@ -63,7 +64,7 @@ def _purchases(found: Desk) -> None:
     for line in purchase_lines(document):
         st.write(line)
     rows = [dict(zip(HEADS, row, strict=True)) for row in calendar_rows(document)]
-    st.dataframe(rows, width="stretch", hide_index=True, key="calendar")
+    draw_table(rows, key="calendar")
 
 
 def _place(found: Desk) -> tuple[str, str]:
@@ -107,11 +108,11 @@ def _binds(document: Mapping[str, Any]) -> None:
     """The largest term of each sum, and how far each limit is."""
     st.subheader("What binds")
     left, right = st.columns(2)
-    left.dataframe(
+    draw_table(
         [{"of": name, "most is": largest} for name, largest in document["binds"].items()],
-        hide_index=True,
+        left,
     )
-    right.dataframe(limit_rows(document["limits"], document), hide_index=True)
+    draw_table(limit_rows(document["limits"], document), right)
     if not document["metrics"].get("validated", True):
         st.warning("The plan lies outside the region that measurements have validated.")
 
@@ -172,10 +173,8 @@ def _changes(document: Mapping[str, Any]) -> None:
             "No single change is feasible." if lines else "The study leaves nothing to change."
         )
         return
-    st.dataframe(
+    draw_table(
         rows,
-        width="stretch",
-        hide_index=True,
         key="changes",
         column_config={
             name: st.column_config.NumberColumn(format="%+.1f %%")
@@ -212,17 +211,15 @@ def _napkin(document: Mapping[str, Any]) -> None:
             {"figure": name, **{k: figure(v) for k, v in line.items()}}
             for name, line in document["napkin"].items()
         ]
-        st.dataframe(rows, width="stretch", hide_index=True)
+        draw_table(rows)
 
 
 def _unverified(document: Mapping[str, Any]) -> None:
     """The facts it rests on that nobody has found in their source."""
     names = document["unverified_facts"]
     with st.expander(f"{len(names)} of {len(document['facts_used'])} facts are unverified"):
-        st.dataframe(
+        draw_table(
             [{"fact": name, **document["facts_used"][name]} for name in names],
-            width="stretch",
-            hide_index=True,
         )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -13,8 +14,10 @@ from planner.archive.store import Archive
 from planner.costing.recost import recost
 from planner.documents import answers as commands
 from planner.documents.figures import column_of, human, scale_of
+from planner.pages import desk
 from planner.pages.charts import stairs
 from planner.pages.points import ids_of
+from planner.pages.tables import even
 from planner.pages.what_if import difference
 from planner.pages.why import carbon_ledger
 
@@ -279,3 +282,18 @@ def test_the_report_page_makes_the_file_of_the_command(app):
     page.button(key="make_report").click().run()
     assert not page.exception
     assert any("bytes; the same as `planner report" in caption.value for caption in page.caption)
+
+
+def test_columns_of_numbers_and_words_are_sent_as_words():
+    """A table of changes on several axes would leave a column empty in the browser."""
+    rows = [{"axis": "devices", "to": 8}, {"axis": "cooling", "to": "air"}, {"axis": "x"}]
+    assert even(rows) == {"axis": ["devices", "cooling", "x"], "to": ["8", "air", None]}
+    numbers = {"a": [1, 2.5, np.float64(3), None], "b": [True, False, None, np.True_]}
+    assert even(numbers) == numbers
+    pyarrow.table(even(rows))
+
+
+def test_every_page_draws_its_tables_in_the_one_way():
+    """A page of its own way would send mixed columns again."""
+    pages = Path(desk.__file__).parent.glob("*.py")
+    assert {page.name for page in pages if "dataframe(" in page.read_text()} == {"tables.py"}
