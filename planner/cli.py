@@ -120,7 +120,7 @@ def run(
 ) -> int:
     """Search a study, keep its front in the database, print it."""
     from planner.documents import answers as commands
-    from planner.documents import text as tables_text
+    from planner.documents.front_text import run_text
 
     given = [
         *(settings or []),
@@ -133,7 +133,7 @@ def run(
         is_resumed=resume,
         is_quiet=as_json,
     )
-    shown(document, as_json, tables_text.run_text)
+    shown(document, as_json, run_text)
     return code_of_run(document)
 
 
@@ -142,9 +142,9 @@ def run(
 def runs(db: Database = DATABASE, as_json: Json = False) -> int:
     """List the runs in the database."""
     from planner.documents import answers as commands
-    from planner.documents import text as tables_text
+    from planner.documents.text import runs_text
 
-    shown(commands.runs(db), as_json, tables_text.runs_text)
+    shown(commands.runs(db), as_json, runs_text)
     return 0
 
 
@@ -157,12 +157,13 @@ def show(
 ) -> int:
     """Show a run: its front and what each limit removed; or a study file with its defaults."""
     from planner.documents import answers as commands
-    from planner.documents import text as tables_text
+    from planner.documents.front_text import run_text
+    from planner.documents.text import study_text
 
     if name.endswith(".toml"):
-        shown(commands.show_study(name), as_json, tables_text.study_text)
+        shown(commands.show_study(name), as_json, study_text)
     else:
-        shown(commands.show(db, name), as_json, tables_text.run_text)
+        shown(commands.show(db, name), as_json, run_text)
     return 0
 
 
@@ -182,14 +183,14 @@ def explain(
 ) -> int:
     """What a plan is made of, what binds it, and what one change on each axis would do."""
     from planner.documents import answers as commands
-    from planner.documents import text as tables_text
+    from planner.documents.plan_text import compare_text, explain_text
 
     if against:
         document = commands.compare(db, name, plan, against, site, scenario)
-        shown(document, as_json, tables_text.compare_text)
+        shown(document, as_json, compare_text)
     else:
         document = commands.explain(db, name, plan, site, scenario)
-        shown(document, as_json, tables_text.explain_text)
+        shown(document, as_json, explain_text)
     return 0
 
 
@@ -205,10 +206,10 @@ def evaluate(
 ) -> int:
     """Evaluate one candidate of a study: metrics, ledgers, violations, nearest feasible change."""
     from planner.documents import answers as commands
-    from planner.documents import text as tables_text
+    from planner.documents.plan_text import evaluate_text
 
     document = commands.evaluate(study, settings or [], is_replayed=is_replayed)
-    shown(document, as_json, tables_text.evaluate_text)
+    shown(document, as_json, evaluate_text)
     return 0 if document["feasible"] else _why_not(document["violations"])
 
 
@@ -217,9 +218,9 @@ def evaluate(
 def diff(first: RunName, second: RunName, db: Database = DATABASE, as_json: Json = False) -> int:
     """What went in and what came out differently in two runs."""
     from planner.documents import answers as commands
-    from planner.documents import text as tables_text
+    from planner.documents.text import diff_text
 
-    shown(commands.diff(db, first, second), as_json, tables_text.diff_text)
+    shown(commands.diff(db, first, second), as_json, diff_text)
     return 0
 
 

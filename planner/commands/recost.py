@@ -29,11 +29,11 @@ def recost(
 ) -> None:
     """Price a stored run anew and store it as a run of its own; nothing is simulated."""
     from planner.documents import answers as commands
-    from planner.documents import text as tables_text
+    from planner.documents.front_text import run_text
 
     with told_faults(as_json):
         document = commands.recost(db, run, settings or [])
-    shown(document, as_json, tables_text.run_text)
+    shown(document, as_json, run_text)
     raise typer.Exit(code_of_run(document))
 
 

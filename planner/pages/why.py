@@ -10,7 +10,8 @@ import streamlit as st
 from planner.costing.places import scenarios_of
 from planner.costing.recost import stored_study
 from planner.documents.figures import figure, human, is_metric, scale_of, unit_of
-from planner.documents.text import DECISIONS, SHORT, STALE
+from planner.documents.plan_text import STALE
+from planner.documents.text import DECISIONS, SHORT
 from planner.fleet.document import HEADS, calendar_rows, purchase_lines
 from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk

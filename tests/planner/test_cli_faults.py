@@ -270,7 +270,8 @@ def test_a_locked_database_names_who_holds_it(study, db, workspace, monkeypatch)
 
 LOWER = f"""
 import importlib, os, pkgutil
-import planner.cli, planner.commands.progress, planner.runs.run, planner.documents.text, typer
+import planner.cli, planner.commands.progress, planner.documents.front_text, typer
+import planner.documents.plan_text, planner.runs.run
 from planner.documents import answers as commands
 for module in pkgutil.walk_packages(typer.__path__, "typer."):
     if not module.name.endswith(("__main__", "_winconsole")):

@@ -13,7 +13,7 @@ import planner.search.replays as replays_room
 from planner.archive.progress import REPLAYED
 from planner.archive.store import Archive
 from planner.documents import answers as commands
-from planner.documents.text import run_text
+from planner.documents.front_text import run_text
 from planner.runs.kinds import prepare
 from planner.runs.physics import PHYSICS
 from planner.runs.run import run_study

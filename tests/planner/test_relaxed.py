@@ -6,7 +6,7 @@ from small_hardware import OPEN
 from small_serve import chat
 
 from planner.archive.store import Archive
-from planner.documents.text import _nearest_lines
+from planner.documents.front_text import _nearest_lines
 from planner.runs import relaxed
 from planner.runs.kinds import prepare
 from planner.runs.relaxed import Bound, bounds_of, relaxations

@@ -1,7 +1,8 @@
 """What a person reads of a run."""
 
 from planner.axes import AXES, COUNTS
-from planner.documents.text import DECISIONS, run_text
+from planner.documents.front_text import run_text
+from planner.documents.text import DECISIONS
 
 
 def test_plans_that_differ_never_look_alike():
