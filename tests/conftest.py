@@ -1,6 +1,13 @@
-"""What every folder of tests may ask for: golden files written anew, figures told at the end."""
+"""What every folder of tests may ask for: golden files, figures told at the end, steady cases."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same cases at every run, however busy the machine is: time is measured by benchmarks alone.
+settings.register_profile(
+    "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("house")
 
 FIGURES = pytest.StashKey[list[tuple[str, str, str]]]()
 

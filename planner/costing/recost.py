@@ -31,8 +31,9 @@ from planner.pareto import nondominated_by
 from planner.runs.kinds import kind_of
 from planner.runs.run import Finished, run_start, store_answer
 from planner.search.sweep import FOLLOWS_FROM_FRONT, criteria, further_criteria
-from planner.study.read import Study, study_document, study_from_json
+from planner.study.read import Study
 from planner.study.settings import with_settings
+from planner.study.written import study_document, study_from_json
 from planner.training.engine import catalogue_names
 from simkernel.columns import Codes
 from simkernel.errors import BadStudy

@@ -28,8 +28,9 @@ from planner.runs.trace import trace_document
 from planner.search.choice import Budget
 from planner.serving.replay import SEEDS, replayed
 from planner.space.single import Single, single
-from planner.study.read import Study, read_study, study_document, tables_named_in
+from planner.study.read import Study, read_study, tables_named_in
 from planner.study.settings import with_settings
+from planner.study.written import study_document
 from planner.training.breakeven import breakeven, is_date_unknown
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadFile, BadStudy

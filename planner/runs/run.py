@@ -49,7 +49,8 @@ from planner.search.replays import CLOSED_FORM, Replays
 from planner.search.seam import Explored
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
-from planner.study.read import Study, study_document
+from planner.study.read import Study
+from planner.study.written import study_document
 from planner.training.breakeven import refuse_unknown_dates
 from planner.training.engine import Engine
 from simkernel.errors import BadStudy

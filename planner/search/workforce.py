@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from planner.runs.physics import PHYSICS
-from planner.study.read import study_from_json, study_to_json
+from planner.study.written import study_from_json, study_to_json
 from simkernel.errors import BadStudy, PlanError
 
 STOP_GRACE_S = 10.0

@@ -6,21 +6,20 @@ checked against the catalogue when the catalogue's names are handed in.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path as File
 from types import MappingProxyType
 from typing import Any
 
-from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
+from planner.axes import Level
 from planner.metrics import SHORTFALL, metric_names
+from planner.study.axes_given import read_axes
 from planner.study.failures import read_reliability
 from planner.study.faults import Faults, Place, nearest, parse_toml, part
 from planner.study.fleet import Fleet, read_fleet
-from planner.study.levels import BadLevel, levels_of, what_to_do
 from planner.study.lines import Path, line_of, lines_of
+from planner.study.names import Names
 from planner.study.network import Network, with_preset
 from planner.study.numbers import numbers, pins, scenarios
 from planner.study.parts import (
@@ -47,24 +46,6 @@ HEADER = ("name", "kind", "seed", "tables", "preset")
 
 ALGORITHMS_OF = {"sweep": (), "evolve": ("nsga2", "age_moea"), "sample": ("nsga2", "nsga3")}
 """Algorithms of each driver; its own is the first."""
-
-
-def _as_given(name: str) -> str:
-    return name
-
-
-@dataclass(frozen=True)
-class Names:
-    """How names are looked up: each function gives the catalogue's own spelling.
-
-    Each raises UnknownName, with the nearest names, for a name the catalogue does not have. The
-    defaults take any name as it is.
-    """
-
-    accelerator: Callable[[str], str] = _as_given
-    site: Callable[[str], str] = _as_given
-    model: Callable[[str], str] = _as_given
-    trace: Callable[[str], str] = _as_given
 
 
 @dataclass(frozen=True)
@@ -185,71 +166,6 @@ def tables_named_in(path: str | File) -> File | None:
     return File(_from(File(path).absolute().parent, tables))
 
 
-def study_document(study: Study) -> dict[str, Any]:
-    """The study fully resolved, as plain data that reads back as the same study."""
-    return {
-        "study": {n: getattr(study, n) for n in HEADER if n != "preset" or study.preset},
-        "workload": {name: asdict(work) for name, work in study.workloads.items()},
-        "axes": {name: list(levels) for name, levels in study.axes.items()},
-        "costing": {**asdict(study.costing), "site": list(study.costing.site)},
-        "limits": dict(study.limits),
-        "objectives": {key: list(names) for key, names in asdict(study.objectives).items()},
-        "pin": dict(study.pin),
-        **({"targets": dict(study.targets)} if study.targets else {}),
-        **_scenarios_document(study),
-        **_unless_plain("search", study.search, Search()),
-        **_unless_plain("reliability", study.reliability, Reliability()),
-        **_unless_plain("fleet", study.fleet, Fleet()),
-        **_unless_plain("network", study.network, Network()),
-        **({"presets": dict(study.presets)} if study.presets else {}),
-    }
-
-
-def _unless_plain(name: str, table: Any, plain: Any) -> dict[str, Any]:
-    """One of the tables a study need not have; nothing where it says nothing."""
-    return {} if table == plain else {name: _plain(asdict(table))}
-
-
-def _plain(value: Any) -> Any:
-    """Nested tables without keys that are None, tuples as lists."""
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _scenarios_document(study: Study) -> dict[str, Any]:
-    """[scenarios] as tables; nothing where there are none."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for key, values in study.scenarios.items():
-        section, _, name = key.partition(".")
-        found.setdefault(section, {})[name] = list(values)
-    return {"scenarios": found} if found else {}
-
-
-def study_to_json(study: Study) -> str:
-    """One JSON document: the resolved study, its hash and the text it was written in."""
-    document = {**study_document(study), "sha256": study_sha256(study), "text": study.text}
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
-
-
-def study_from_json(text: str) -> Study:
-    """The study that `study_to_json` wrote.
-
-    Raises
-    ------
-    BadStudy : the document is not such a study
-    """
-    document = json.loads(text)
-    body = {key: _without_null(value) for key, value in document.items() if key in SECTIONS}
-    return study_from_document(body, lambda path: "json", document.get("text", ""), File("/"))
-
-
-def study_sha256(study: Study) -> str:
-    """Hash of what the study means: comments and spelling do not change it."""
-    canonical = json.dumps(study_document(study), sort_keys=True, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
 def _from(folder: File, path: str) -> str:
     """A path of the study from the root; never from the working folder."""
     return str((folder / File(path).expanduser()).resolve()) if path else ""
@@ -281,7 +197,7 @@ def _checked(
         seed=header.seed if header else 0,
         tables=_from(folder, header.tables) if header else "",
         workloads=_workloads(tables["workload"], kind, faults, folder, names),
-        axes=_axes(tables["axes"], kind, faults, names),
+        axes=read_axes(tables["axes"], kind, faults, names),
         costing=read_costing(tables["costing"], faults, names.site, names.accelerator),
         limits=numbers(tables["limits"], "limits", metric_names(kind), faults),
         targets=numbers(tables["targets"], "targets", metric_names(kind), faults),
@@ -380,77 +296,6 @@ def _with_traces(
     return with_files(table, folder)
 
 
-def _axes(
-    table: Mapping[str, Any], kind: str, faults: Faults, names: Names
-) -> Mapping[str, tuple[Level, ...]]:
-    known = {axis.name: axis for axis in axes_of(kind)}
-    given = _flat_pools(table, kind)
-    for name in given:
-        if name.rpartition(".")[2] not in known:
-            faults.unknown_key(("axes", *name.split(".")), known, f"axis of a {kind} study")
-    if kind in ("serve", "fleet") and not any(name in given for name in COUNTS):
-        given["devices"] = DERIVED
-    count = _count_axis(given, faults)
-    chosen: dict[str, tuple[Level, ...]] = {}
-    for name, axis in known.items():
-        if name in given:
-            chosen[name] = _levels(axis, given[name], ("axes", name), faults, names)
-        elif name not in COUNTS:
-            chosen[name] = _default(axis, faults)
-    for name in (key for key in given if "." in key and key.rpartition(".")[2] in known):
-        axis = known[name.rpartition(".")[2]]
-        chosen[name] = _levels(axis, given[name], ("axes", *name.split(".")), faults, names)
-    return MappingProxyType({k: v for k, v in chosen.items() if k not in COUNTS or k == count})
-
-
-def _flat_pools(table: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Tables [axes.prefill] and [axes.decode] as keys prefill.X and decode.X."""
-    flat: dict[str, Any] = {}
-    for name, value in table.items():
-        if name in ("prefill", "decode") and kind in AXES["batching"].kinds:
-            inner = value if isinstance(value, Mapping) else {}
-            flat.update({f"{name}.{key}": item for key, item in inner.items()})
-        else:
-            flat[name] = value
-    return flat
-
-
-def _count_axis(given: Mapping[str, Any], faults: Faults) -> str:
-    """Which of devices, nodes, supernodes the study gives."""
-    counts = [name for name in COUNTS if name in given]
-    if len(counts) > 1:
-        faults.say(
-            ("axes", counts[1]),
-            f"axes.{' and axes.'.join(counts)} both say how many chips",
-            "wanted one of them; remove the others",
-        )
-    if not counts:
-        faults.missing(("axes", "devices"), "how many chips, e.g. devices = [512, 1024]")
-    return counts[0] if counts else "devices"
-
-
-def _default(axis: Axis, faults: Faults) -> tuple[Level, ...]:
-    if not axis.default:
-        faults.missing(("axes", axis.name), f"{axis.doc}; {what_to_do(axis)}")
-    return axis.default
-
-
-def _levels(
-    axis: Axis, given: object, path: Path, faults: Faults, names: Names
-) -> tuple[Level, ...]:
-    try:
-        levels = levels_of(axis, given)
-    except BadLevel as error:
-        faults.add(path, given, str(error), what_to_do(axis))
-        return axis.default
-    if axis.name != "accelerator" or levels == (ALL,):
-        return levels
-    found = tuple(faults.looked_up(names.accelerator, str(x), path) for x in levels)
-    if len(set(found)) < len(found):
-        faults.add(path, given, "two names mean one chip", "wanted each chip once; remove one")
-    return found
-
-
 def _search(table: Mapping[str, Any], faults: Faults) -> Search:
     found: Search = part(Search, table, ("search",), faults) or Search()
     wanted = ALGORITHMS_OF.get(found.driver)
@@ -485,10 +330,3 @@ def _objectives(
             ("objectives",), "[objectives] is empty or names a metric twice", "name each once"
         )
     return found
-
-
-def _without_null(value: Any) -> Any:
-    """Plain data without the keys whose value is null: TOML has none."""
-    if isinstance(value, dict):
-        return {key: _without_null(item) for key, item in value.items() if item is not None}
-    return value

@@ -14,9 +14,11 @@ from planner.axes import AXES, COUNTS, SHORT_NAMES
 from planner.metrics import PINNABLE
 from planner.study.faults import Faults, nearest
 from planner.study.lines import Path
+from planner.study.names import Names
 from planner.study.network import with_preset
 from planner.study.parts import Costing
-from planner.study.read import SECTIONS, Names, Study, study_document, study_from_document
+from planner.study.read import SECTIONS, Study, study_from_document
+from planner.study.written import study_document
 from simkernel.errors import BadStudy
 
 POOLS = ("prefill", "decode")

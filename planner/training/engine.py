@@ -21,8 +21,9 @@ from planner.runs.prepared import Prepared
 from planner.space.blocks import make_space
 from planner.space.rule import ChipSizes
 from planner.space.rules import model_counts
+from planner.study.names import Names
 from planner.study.parts import PowerLaw, TrainWorkload
-from planner.study.read import Names, Study
+from planner.study.read import Study
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
 from simkernel.hardware import PRECISIONS, Chips

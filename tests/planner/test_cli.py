@@ -10,7 +10,7 @@ from small import DENSE, ROOT, ended, planner, planner_process, study_of, with_l
 from planner import cli
 from planner.axes import axes_of
 from planner.documents import answers as commands
-from planner.study.read import study_from_json, study_sha256
+from planner.study.written import study_from_json, study_sha256
 
 CONFIGS = ROOT / "costdata" / "tables" / "models"
 

@@ -15,8 +15,9 @@ from small_hardware import OPEN, STUDIES, job, rows_of, study_of
 
 from costdata.nulls import NO_RENT
 from planner.hardware.study import prepare, sweep
-from planner.study.read import read_study, study_from_json, study_to_json
+from planner.study.read import read_study
 from planner.study.settings import with_settings
+from planner.study.written import study_from_json, study_to_json
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 

@@ -16,8 +16,9 @@ from planner.costing.second_pass import cost_plans
 from planner.metrics import is_at_least, metric_names, metrics_of
 from planner.runs.run import ALONE_CANDIDATES, joined, run_study, workers_for
 from planner.search import workforce
-from planner.study.read import study_from_json, study_from_text
+from planner.study.read import study_from_text
 from planner.study.settings import with_settings
+from planner.study.written import study_from_json
 from planner.training.engine import catalogue_names
 
 KEYS = {

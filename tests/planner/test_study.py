@@ -10,14 +10,9 @@ from hypothesis import strategies as st
 
 from planner.axes import AXES
 from planner.metrics import METRICS, find_metric, is_at_least, metric_names
-from planner.study.read import (
-    Names,
-    read_study,
-    study_from_json,
-    study_from_text,
-    study_sha256,
-    study_to_json,
-)
+from planner.study.names import Names
+from planner.study.read import read_study, study_from_text
+from planner.study.written import study_from_json, study_sha256, study_to_json
 from simkernel.errors import BadFile, BadStudy, unknown
 
 SHIPPED = Path(__file__).parents[2] / "studies"

@@ -5,8 +5,8 @@ from small import MOE, planner, study_of
 
 from planner.documents.training_replay import row_of
 from planner.space.single import single
-from planner.study.read import study_document, study_from_json, study_to_json
 from planner.study.settings import with_settings
+from planner.study.written import study_document, study_from_json, study_to_json
 from planner.training.engine import prepare
 from planner.training.evaluate import UNPHYSICAL, evaluate
 from simkernel.errors import BadStudy

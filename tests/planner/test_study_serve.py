@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costdata.traces import trace_formats, trace_name
-from planner.study.read import Names, study_from_json, study_from_text, study_to_json
+from planner.study.names import Names
+from planner.study.read import study_from_text
 from planner.study.slo import Bound, SloClass, slo_classes
 from planner.study.traffic import (
     ARRIVALS,
@@ -23,6 +24,7 @@ from planner.study.traffic import (
     Recorded,
     traffic_of,
 )
+from planner.study.written import study_from_json, study_to_json
 from simkernel.errors import BadStudy
 
 HEAD = """[study]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.study.read import Names, study_from_text
+from planner.study.names import Names
+from planner.study.read import study_from_text
 from planner.study.settings import parse_set, with_settings
 from simkernel.errors import BadStudy
 

@@ -9,7 +9,7 @@ from planner.archive.store import Archive
 from planner.costing.targets import with_targets
 from planner.runs.kinds import prepare
 from planner.runs.run import run_study
-from planner.study.read import study_document
+from planner.study.written import study_document
 from simkernel.errors import BadStudy
 
 WISHES = "[targets]\ndays = 25\nusd = 70000\ntokens_per_s = 600000\n"
