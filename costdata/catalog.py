@@ -18,7 +18,7 @@ from costdata.failures import failure_facts
 from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
 from costdata.offers import PLANS, Part, Rent, part_of, rents
-from costdata.overlay import append_row, as_row, lay_over, read_ours, read_overlay
+from costdata.overlay import lay_over, read_ours, read_overlay
 from costdata.profiles import keeping_of, reserve_row, stack_of
 from costdata.purchase import PurchaseUnit, purchase_unit
 from costdata.sites import Site, site_of
@@ -38,18 +38,6 @@ GENERAL_FIGURES = (
 )  # fmt: skip
 GENERAL_FACTORS = ("boavizta/server-8gpu", "ccf/server")
 """What `quotes` takes for every site and chip where a study has no figure of its own."""
-
-SHOWN = {
-    "accelerator": "accelerators",
-    "server": "servers",
-    "site": "regions",
-    "part": "network",
-    "facility": "facility",
-    "embodied": "embodied",
-    "rent": "cloud_prices",
-    "trace": "traces",
-}
-"""Kinds of thing that can be listed and shown, with their tables."""
 
 
 @dataclass(frozen=True)
@@ -356,55 +344,6 @@ class Catalog:
         facts = self.site(name).facts
         return {f"regions.{column}": fact for column, fact in facts.items() if fact.unit}
 
-    def listing(self) -> list[dict[str, object]]:
-        """Everything that `show` knows, one short line each."""
-        return [
-            {"kind": kind, "name": row.name, "title": _title(row), "is_user": row.is_user}
-            for kind, table in SHOWN.items()
-            for row in self.tables[table].values()
-        ]
-
-    def show(self, name: str) -> dict[str, object]:
-        """One chip, server, site, part, figure or price with every fact's source; JSON-able.
-
-        Raises
-        ------
-        UnknownName : nothing of that name
-        """
-        label = self.resolve("accelerator", name) or name
-        for kind, table in SHOWN.items():
-            row = self.tables[table].get((label,))
-            if row is not None:
-                return self._shown(kind, row)
-        raise unknown("catalogue entry", name, (str(line["name"]) for line in self.listing()))
-
-    def _shown(self, kind: str, row: Row) -> dict[str, object]:
-        facts = dict(row.facts)
-        extra: dict[str, object] = {}
-        if kind == "site":
-            site = self.site(row.name)
-            facts, extra = dict(site.facts), {"basis": list(site.basis)}
-        if kind == "accelerator":
-            unit = self.purchase_unit(row.name)
-            extra = {
-                "missing": list(self.accelerator(row.name).missing),
-                "bought_as": unit.name,
-                "bought_as_devices": unit.devices,
-                "bought_as_price_usd": list(unit.price_usd) if unit.price_usd else None,
-                "bought_as_max_power_w": unit.max_power_w,
-                "rent_only": unit.rent_only,
-                "basis": unit.basis,
-            }
-        return {
-            "kind": kind,
-            "name": row.name,
-            "title": _title(row),
-            "note": row.text("note"),
-            "is_user": row.is_user,
-            **extra,
-            "facts": {column: fact.as_dict() for column, fact in facts.items()},
-        }
-
     @cached_property
     def _figures(self) -> Mapping[str, Mapping[str, Row]]:
         """Rows of facility.csv by kind, then by item and by title."""
@@ -456,31 +395,6 @@ def load(overlay: Path | None = None) -> Catalog:
     return _overlaid(overlay.resolve(), stamp)
 
 
-def add(folder: Path, kind: str, row: Mapping[str, str]) -> Path:
-    """Append one checked row to a table in a user's folder; the path of the file written.
-
-    Parameters
-    ----------
-    kind : name of the table, such as "accelerators", or of the thing, such as "accelerator"
-    row : column to text, as in the table
-
-    Raises
-    ------
-    UnknownName : no such table
-    BadFile : every fault of the row; nothing is written
-    """
-    table = SHOWN.get(kind, kind)
-    cells = {name: str(value) for name, value in row.items() if str(value)}
-    parsed, faults = as_row(table, cells)
-    if parsed is not None:
-        theirs = {table: {parsed.key: parsed}}
-        before = load(folder if folder.is_dir() else None).tables
-        faults += faults_of(theirs, lay_over(before, theirs))
-    if faults:
-        raise BadFile(*faults)
-    return append_row(folder, table, cells)
-
-
 @lru_cache(maxsize=1)
 def _ours() -> Catalog:
     return Catalog(read_ours())
@@ -494,7 +408,3 @@ def _overlaid(folder: Path, stamp: tuple[tuple[str, int], ...]) -> Catalog:
     if faults:
         raise BadFile(*faults)
     return Catalog(tables)
-
-
-def _title(row: Row) -> str:
-    return row.text("title") or f"{row.text('vendor') or row.text('accelerator')}".strip()

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from costdata import catalog as catalogue
+from costdata import entries
 from costdata import lint as linting
+from costdata.catalog import load
 from costdata.configs import model_names
 from planner.documents.model import model_document
 from planner.documents.trace import trace_document
@@ -25,12 +26,12 @@ def listing(kind: str | None, overlay: Path | None) -> dict[str, Any]:
     ------
     UnknownName : no such kind
     """
-    entries: list[dict[str, Any]] = [dict(line) for line in catalogue.load(overlay).listing()]
-    entries += [{"kind": "model", "name": n, "title": "", "is_user": False} for n in model_names()]
-    kinds = {str(entry["kind"]) for entry in entries}
+    lines: list[dict[str, Any]] = [dict(line) for line in entries.listing(load(overlay))]
+    lines += [{"kind": "model", "name": n, "title": "", "is_user": False} for n in model_names()]
+    kinds = {str(entry["kind"]) for entry in lines}
     if kind is not None and kind not in kinds:
         raise unknown("kind", kind, kinds)
-    return {"entries": [e for e in entries if kind in (None, e["kind"])]}
+    return {"entries": [e for e in lines if kind in (None, e["kind"])]}
 
 
 def show(name: str, overlay: Path | None) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def show(name: str, overlay: Path | None) -> dict[str, Any]:
     if name.endswith(".json") or name in model_names():
         return model_document(name)
     try:
-        found = dict(catalogue.load(overlay).show(name))
+        found = dict(entries.show(load(overlay), name))
         return {**trace_document(name), **found} if found["kind"] == "trace" else found
     except UnknownName as error:
         try:
@@ -67,7 +68,7 @@ def add(folder: Path, kind: str, settings: Sequence[str]) -> dict[str, Any]:
     Raises
     ------
     BadStudy : a setting without "="
-    BadFile, UnknownName : as `costdata.catalog.add`
+    BadFile, UnknownName : as `costdata.entries.add`
     """
     row = {}
     for setting in settings:
@@ -75,7 +76,7 @@ def add(folder: Path, kind: str, settings: Sequence[str]) -> dict[str, Any]:
         if not sign:
             raise BadStudy(f"{setting}: has no value; wanted COLUMN=VALUE")
         row[column.strip()] = value.strip()
-    return {"written": str(catalogue.add(folder, kind, row)), "row": row}
+    return {"written": str(entries.add(folder, kind, row)), "row": row}
 
 
 def listing_text(document: Mapping[str, Any]) -> str:

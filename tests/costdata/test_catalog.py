@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from costdata.catalog import Catalog, load
+from costdata.entries import listing, show
 from costdata.facts import parse_table
 from costdata.offers import PLANS
 from costdata.overlay import lay_over, read_ours
@@ -133,7 +134,7 @@ def test_an_unknown_name_is_told_with_its_neighbours():
         (lambda: load().rent("H100-SXM", "on-demand"), "on_demand"),
         (lambda: load().facility("pue", "hyperscaler"), "hyperscale"),
         (lambda: load().embodied("H100-SXM", "pfc"), "pcf"),
-        (lambda: load().show("HGX-H20"), "HGX-H200"),
+        (lambda: show(load(), "HGX-H20"), "HGX-H200"),
     ):
         with pytest.raises(UnknownName, match=near):
             ask()
@@ -194,22 +195,22 @@ def test_unverified_facts_of_a_plan_can_be_counted(catalog):
 def test_show_is_json_and_holds_the_source_of_every_fact():
     """The catalogue showed numbers that could not be traced, or could not be printed."""
     for name in ("H100", "GB200-NVL72", "us-tx", "optic-400g", "colo/global", "pcf/h100"):
-        shown = load().show(name)
+        shown = show(load(), name)
         assert json.loads(json.dumps(shown)) == shown
         for fact in shown["facts"].values():
             assert {"value", "unit", "source", "as_of", "grade", "low", "high"} <= set(fact)
             assert {"verified", "licence"} <= set(fact)
-    assert load().show("H100")["bought_as"] == "HGX/DGX-H100"
-    assert load().show("TPU-v6e")["rent_only"]
+    assert show(load(), "H100")["bought_as"] == "HGX/DGX-H100"
+    assert show(load(), "TPU-v6e")["rent_only"]
 
 
 def test_the_listing_names_everything_that_can_be_shown():
     """A name was listed that could not be shown."""
-    lines = load().listing()
+    lines = listing(load())
     assert {"accelerator", "server", "site", "part"} <= {line["kind"] for line in lines}
     assert json.dumps(lines)
     for line in lines[::7]:
-        assert load().show(str(line["name"]))["name"]
+        assert show(load(), str(line["name"]))["name"]
 
 
 def test_nothing_in_the_catalogue_can_be_changed():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from costdata.catalog import add, load
+from costdata.catalog import load
+from costdata.entries import add, show
 from costdata.facts import read_cells
 from costdata.overlay import read_ours
 from simkernel.errors import BadFile, UnknownName
@@ -30,7 +31,7 @@ def test_a_users_row_replaces_ours_whole_and_keeps_its_own_source(tmp_path):
     assert (price.source, price.as_of, price.licence) == ("our quote", "2026-11-02", "ours")
     assert h100.idle_w is None
     assert "idle_w" in h100.missing
-    assert load(tmp_path).show("H100-SXM")["is_user"]
+    assert show(load(tmp_path), "H100-SXM")["is_user"]
     assert load(tmp_path).accelerator("H200-SXM") == load().accelerator("H200-SXM")
     assert load().accelerator("H100-SXM").prices_usd == (20000.0, 23238.0, 31250.0)
 
