@@ -223,20 +223,21 @@ def _relaxed_line(line: Mapping[str, Any]) -> str:
         return f"  {line['limit']} alone is not enough: {line['why']}"
     share = "" if line["change_frac"] is None else f" ({line['change_frac']:+.1%})"
     least = "" if line["is_smallest"] else "; perhaps less is enough, not all was looked through"
+    what = "there is a purchase plan"
+    if "plan" in line:
+        chips = f"{line['devices']:,} {line['accelerator']}"
+        what = f"{line['plan']} on {chips} at {line['site']} is feasible"
     return (
         f"  relax {line['limit']} from {figure_text(line['given'])} to {line['needed']:.4g} "
-        f"{line['unit']}{share}: then {line['plan']} on {line['devices']:,} "
-        f"{line['accelerator']} at {line['site']} is feasible{least}"
+        f"{line['unit']}{share}: then {what}{least}"
     )
 
 
 def _together_line(line: Mapping[str, Any]) -> str:
     if line["change_frac"] is None:
         return f"  all limits together: {line['why']}"
-    return (
-        f"  relax all limits by {line['change_frac']:.1%}: then {line['plan']} at {line['site']} "
-        "is feasible"
-    )
+    plan = f"{line['plan']} at {line['site']}" if "plan" in line else "a purchase plan"
+    return f"  relax all limits by {line['change_frac']:.1%}: then {plan} is feasible"
 
 
 def _short_of(plan: Mapping[str, Any]) -> str:

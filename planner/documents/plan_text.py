@@ -8,7 +8,7 @@ from typing import Any
 from planner.documents.replay_text import replayed_text
 from planner.documents.ruled import figure_or, figure_text, table_text
 from planner.documents.text import SHORT
-from planner.fleet.document import HEADS, calendar_rows, purchase_lines
+from planner.fleet.document import purchase_text
 
 STALE = ("facts", "stored")
 """Notes of a plan that stand at its head: what has moved since its run."""
@@ -47,8 +47,7 @@ def _breakeven_table(found: Mapping[str, Any]) -> str:
 def explain_text(document: Mapping[str, Any]) -> str:
     """A stored plan: parts, what binds, and the table of single changes."""
     if "calendar" in document:
-        calendar = table_text("calendar", HEADS, calendar_rows(document))
-        return "\n".join([*purchase_lines(document), calendar]) + "\n"
+        return purchase_text(document)
     lines = [_plan_head(document), *_stale_lines(document), *_other_places(document)]
     lines += [_feasible_line({**document, "feasible": False})] if document["violations"] else []
     lines += _plan_parts(document)

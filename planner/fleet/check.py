@@ -1,212 +1,184 @@
-"""A purchase plan followed unit by unit, apart from the program, to see that it keeps every rule.
-
-Nothing of `program` is used here: the same rules are written a second time, as sums over periods
-that a person could do by hand.
-"""
+"""Every rule of a purchase plan, checked one by one on its books, apart from the program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from costdata.tco import HOURS_PER_YEAR
-from planner.fleet.problem import Asset, Option, Problem
+from planner.fleet.follow import Books
+from planner.fleet.plan import Plan
+from planner.fleet.problem import Option, Problem
 from simkernel.columns import Floats
 
 ROUNDING = 1e-6
 """Share by which a sum may pass its bound: solvers keep constraints to 1e-6."""
 
 
-@dataclass(frozen=True)
-class Books:
-    """A plan by period.
+def broken(problem: Problem, plan: Plan, found: Books) -> list[str]:
+    """Every rule that a plan breaks, in words; nothing where it keeps them all.
 
     Parameters
     ----------
-    owned, rented, at_work : (a, t) units
-    site_w : site to power provided [W]; (t,)
-    capex_usd, energy_usd, holding_usd, rent_usd : paid in each period [$]; (t,)
-    kgco2e : electricity and the share of making; (t,)
-    served : stream to what is served, in multiples of its options' size; (t,)
-    ended : run to the period in which it ends, -1 where it never begins
-    left_usd : worth today of what is left
-    npv_cost_usd : worth today of all that is spent, less what is left
+    problem : whose rules
+    plan : what was decided
+    found : its books
     """
-
-    owned: Floats
-    rented: Floats
-    at_work: Floats
-    site_w: dict[str, Floats]
-    capex_usd: Floats
-    energy_usd: Floats
-    holding_usd: Floats
-    rent_usd: Floats
-    kgco2e: Floats
-    served: dict[str, Floats]
-    ended: dict[str, int]
-    left_usd: float
-    npv_cost_usd: float
+    return [
+        *found.faults,
+        *_of_orders(problem, plan),
+        *_of_capacity(problem, plan, found),
+        *_of_streams(problem, plan, found),
+        *_of_runs(problem, plan, found),
+        *_of_sites(problem, plan, found),
+        *_of_money(problem, found),
+        *_of_carbon(problem, found),
+    ]
 
 
-def books(
-    problem: Problem,
-    bought: Floats,
-    rented: Floats,
-    served: dict[str, Floats],
-    begun: dict[str, Floats],
-) -> Books:
-    """What a plan comes to, period by period.
-
-    Parameters
-    ----------
-    bought, rented : (a, t) units
-    served : stream to (o, t) units at work by option
-    begun : run to (o, t), 1 where it begins
-    """
-    assets, horizon = problem.assets, problem.horizon
-    periods = horizon.periods
-    owned = np.array([[_owned(a, bought[i], t) for t in range(periods)]
-                      for i, a in enumerate(assets)])  # fmt: skip
-    uses = list(_uses(problem, served, begun))
-    at_work, drawn_w = np.zeros((len(assets), periods)), np.zeros((len(assets), periods))
-    for option, units in uses:
-        at_work[option.asset] += units
-        drawn_w[option.asset] += units * (option.mean_w - assets[option.asset].idle_w)
-    hours = horizon.years * HOURS_PER_YEAR
-    idle_w = np.array([a.idle_w for a in assets])[:, None]
-    kwh = (drawn_w + (owned + rented) * idle_w) * hours / 1000.0
-    paid_kwh = (drawn_w + owned * idle_w) * hours / 1000.0 - rented * np.array(
-        [_least_w(problem, i) for i in range(len(assets))]
-    )[:, None] * hours / 1000.0
-    price, grid = (np.array([getattr(a, n) for a in assets])[:, None]
-                   for n in ("usd_per_kwh", "kgco2e_per_kwh"))  # fmt: skip
-    making = np.array([a.embodied_kgco2e / a.life_periods for a in assets])[:, None]
-    buy = np.array([np.nan_to_num(a.buy_usd) for a in assets])
-    rent = np.nan_to_num(np.array([a.rent_usd for a in assets]))[:, None]
-    hold = np.array([a.hold_usd for a in assets])[:, None]
-    capex, energy = (bought * buy).sum(0), (paid_kwh * price).sum(0)
-    holding, renting = (
-        (owned * hold).sum(0) * horizon.years,
-        (rented * rent).sum(0) * horizon.years,
-    )
-    holding = holding + problem.fixed_usd * horizon.years
-    left = sum(_left_usd(a, bought[i], problem) for i, a in enumerate(assets))
-    cost = (capex * horizon.start_frac).sum()
-    cost += ((energy + holding + renting) * horizon.during_frac).sum() - left
-    return Books(
-        owned=owned,
-        rented=rented,
-        at_work=at_work,
-        site_w={s: np.array([owned[i] * a.peak_w for i, a in enumerate(assets) if a.site == s])
-                .sum(0) for s in dict.fromkeys(a.site for a in assets)},
-        capex_usd=capex,
-        energy_usd=energy,
-        holding_usd=holding,
-        rent_usd=renting,
-        kgco2e=(kwh * grid + (owned + rented) * making).sum(0),
-        served={s.name: sum((served[s.name][o] / option.units
-                             for o, option in enumerate(s.options)), np.zeros(periods))
-                for s in problem.streams},
-        ended={r.name: _end(r.options, begun[r.name]) for r in problem.runs},
-        left_usd=float(left),
-        npv_cost_usd=float(cost),
-    )  # fmt: skip
+def _of_orders(problem: Problem, plan: Plan) -> Iterator[str]:
+    periods = problem.horizon.periods
+    for d, deal in enumerate(problem.deals):
+        name = f"{deal.name} of {problem.assets[deal.asset].label}"
+        for n in np.flatnonzero(plan.ordered[d]):
+            units, due = float(plan.ordered[d, n]), int(problem.tree.period[n]) + deal.lead
+            if units < 0 or units != np.rint(units):
+                yield f"{name} is not ordered in whole units"
+            if not deal.is_had(due, periods):
+                yield f"{name} arrives in period {due}, before period {deal.first}"
+            if units < deal.least:
+                yield f"{name} takes {units:g} units; the least is {deal.least}"
+    for one in plan.left:
+        if int(problem.tree.period[one.node]) % problem.review_periods:
+            yield f"units of {problem.assets[one.asset].label} leave between reviews"
 
 
-def broken(problem: Problem, found: Books, bought: Floats) -> list[str]:
-    """Every rule that a plan breaks, in words; nothing where it keeps them all."""
-    limits = problem.limits
-    faults = [*_of_supply(problem, found, bought), *_of_work(problem, found)]
-    for site, watts in found.site_w.items():
-        bound = limits.site_w.get(site, np.inf)
-        faults += _over(f"power at {site}", watts, bound)
-    faults += _over("capital of a period", found.capex_usd, limits.budget_usd)
-    total = found.capex_usd.sum()
-    faults += _over("capital in all", np.array([total]), limits.capex_usd)
-    faults += _over("carbon in all", np.array([found.kgco2e.sum()]), limits.kgco2e)
-    yearly = found.kgco2e / problem.horizon.years
-    return faults + _over("carbon of a year", yearly, limits.kgco2e_per_year)
-
-
-def _of_supply(problem: Problem, found: Books, bought: Floats) -> Iterator[str]:
-    for a, asset in enumerate(problem.assets):
-        early = [t for t in range(problem.horizon.periods) if bought[a, t] and t < asset.first]
-        if early:
-            yield f"{asset.name} at {asset.site} arrives in {early}, before period {asset.first}"
-        if (bought[a] != np.rint(bought[a])).any() or (bought[a] < 0).any():
-            yield f"{asset.name} at {asset.site} is not bought in whole units"
-        there = found.owned[a] + found.rented[a]
-        short = found.at_work[a] > there * (1 + ROUNDING) + ROUNDING
-        if short.any():
-            yield f"more {asset.name} at {asset.site} at work than there is in {_places(short)}"
-
-
-def _of_work(problem: Problem, found: Books) -> Iterator[str]:
+def _of_capacity(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
+    serving = np.zeros(found.there.shape, dtype=bool)
     for stream in problem.streams:
-        short = found.served[stream.name] < stream.demand * (1 - ROUNDING) - ROUNDING
-        if short.any():
-            yield f"{stream.name} is not served whole in {_places(short)}"
+        for o, option in enumerate(stream.options):
+            serving[option.asset] |= plan.replicas[stream.name][o] > 0.5
+            if plan.replicas[stream.name][o].any() and not problem.assets[option.asset].may_serve:
+                yield f"{stream.name} is served on {problem.assets[option.asset].label}"
+    has_blocks = any(run.block_units > 0 for run in problem.runs)
+    for a, asset in enumerate(problem.assets):
+        busy = found.at_work[a]
+        if has_blocks:
+            busy = np.maximum(busy, found.by_hour[a].max(axis=1))
+        need = busy * (1.0 + asset.spare_frac) + serving[a] * problem.limits.survive_units
+        yield from _over(f"units of {asset.label} at work", need, found.there[a])
+
+
+def _of_streams(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
+    for stream in problem.streams:
+        need = stream.demand * (1.0 + stream.headroom_frac)
+        yield from _under(f"what is served of {stream.name}", found.served[stream.name], need)
+        for site in problem.sites if problem.limits.survive_site_frac else ():
+            rest = sum(
+                (plan.replicas[stream.name][o] * option.serves
+                 for o, option in enumerate(stream.options)
+                 if problem.assets[option.asset].site != site
+                 or not problem.assets[option.asset].is_own),
+                np.zeros(len(problem.tree)),
+            )  # fmt: skip
+            least = problem.limits.survive_site_frac * stream.demand
+            yield from _under(f"what is served of {stream.name} without {site}", rest, least)
+
+
+def _of_runs(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
+    periods = problem.tree.period
     for run in problem.runs:
-        end = found.ended[run.name]
-        if not 0 <= end <= run.due:
-            yield f"{run.name} ends in period {end}; due in {run.due}"
+        when = plan.runs[run.name].when
+        for end in found.ended[run.name]:
+            if not 0 <= end <= run.due:
+                yield f"{run.name} ends in period {end}; due in {run.due}"
+        on = when.reshape(len(run.options), len(periods), -1).max(axis=2) > 0.5
+        if (periods[on.any(axis=0)] < run.start).any():
+            yield f"{run.name} begins before period {run.start}"
+        if (on.sum(axis=0) > 1).any():
+            yield f"{run.name} runs on two plans at once"
 
 
-def _over(name: str, values: Floats, bound: Floats | float) -> list[str]:
-    limit = np.where(np.isnan(bound), np.inf, bound)
-    over = values > limit * (1 + ROUNDING) + ROUNDING
-    return [f"{name} is over its limit in {_places(over)}"] if over.any() else []
+def _of_sites(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
+    limits, saved = problem.limits, _saved_w(problem, plan)
+    for site in problem.sites:
+        watts = found.site_w[site] - saved[site]
+        yield from _over(f"power at {site}", watts, limits.site_w.get(site, np.inf))
+        most = limits.site_it_w.get(site, np.inf)
+        yield from _over(f"IT power at {site}", found.site_it_w[site], most)
+        positions = limits.site_racks.get(site, np.inf)
+        yield from _over(f"racks at {site}", found.site_racks[site], positions)
+
+
+def _saved_w(problem: Problem, plan: Plan) -> Mapping[str, Floats]:
+    """Power that units of streams and runs under a cap do not need."""
+    saved = {site: np.zeros(len(problem.tree)) for site in problem.sites}
+    for option, units in held_units(problem, plan):
+        asset = problem.assets[option.asset]
+        if asset.is_own:
+            saved[asset.site] += units * max(asset.peak_w - option.peak_w, 0.0)
+    return saved
+
+
+def held_units(problem: Problem, plan: Plan) -> Iterator[tuple[Option, Floats]]:
+    """Options with the units that they hold day and night; (n,)."""
+    tree = problem.tree
+    for stream in problem.streams:
+        for o, option in enumerate(stream.options):
+            yield option, plan.replicas[stream.name][o] * option.units
+    for run in problem.runs:
+        running = plan.runs[run.name]
+        for o, option in enumerate(run.options):
+            if running.form == "on":
+                yield option, running.when[o] * option.units
+            elif running.form == "begin":
+                for n in np.flatnonzero(running.when[o] > 0.5):
+                    on = [n in tree.path(m) and tree.period[m] - tree.period[n]
+                          < option.periods - 1e-9 for m in range(len(tree))]  # fmt: skip
+                    yield option, np.array(on) * option.units
+
+
+def _of_money(problem: Problem, found: Books) -> Iterator[str]:
+    limits, tree = problem.limits, problem.tree
+    budget = np.where(np.isnan(limits.budget_usd), np.inf, limits.budget_usd)[tree.period]
+    yield from _over("capital of a period", found.capex_usd, budget)
+    for leaf in tree.leaves:
+        total = found.capex_usd[tree.path(leaf)].sum()
+        yield from _over("capital in all", np.array([total]), _or_none(limits.capex_usd))
+
+
+def _of_carbon(problem: Problem, found: Books) -> Iterator[str]:
+    limits, tree, step = problem.limits, problem.tree, problem.horizon.periods_per_year
+    for leaf in tree.leaves:
+        path = tree.path(leaf)
+        total = np.array([found.kgco2e[path].sum()])
+        yield from _over("carbon in all", total, _or_none(limits.kgco2e))
+        for first in range(0, len(path), step):
+            nodes = path[first : first + step]
+            years = len(nodes) * problem.horizon.years
+            yearly = np.array([found.kgco2e[nodes].sum() / years])
+            yield from _over("carbon of a year", yearly, _or_none(limits.kgco2e_per_year))
+            clean, kwh = found.clean_kwh[nodes].sum(), found.kwh[nodes].sum()
+            if limits.clean_frac == limits.clean_frac:
+                least = np.array([limits.clean_frac * kwh])
+                yield from _under("carbon-free energy of a year", np.array([clean]), least)
+
+
+def _or_none(bound: float) -> float:
+    return np.inf if np.isnan(bound) else bound
+
+
+def _over(name: str, values: Floats, bound: Floats | float) -> Iterator[str]:
+    over = values > np.asarray(bound) * (1 + ROUNDING) + ROUNDING
+    if over.any():
+        yield f"{name} is over its limit at {_places(over)}"
+
+
+def _under(name: str, values: Floats, bound: Floats) -> Iterator[str]:
+    short = values < bound * (1 - ROUNDING) - ROUNDING
+    if short.any():
+        yield f"{name} is under its limit at {_places(short)}"
 
 
 def _places(mask: Floats) -> str:
-    return ", ".join(f"period {t}" for t in np.flatnonzero(mask))
-
-
-def _owned(asset: Asset, bought: Floats, t: int) -> float:
-    """Units that arrived and have not reached the end of their life."""
-    arrived = sum(bought[s] for s in range(t + 1) if t - s < asset.life_periods)
-    return float(arrived + sum(n for left, n in asset.held.items() if t < left))
-
-
-def _uses(
-    problem: Problem, served: dict[str, Floats], begun: dict[str, Floats]
-) -> Iterator[tuple[Option, Floats]]:
-    """Each option with the units it has at work in each period."""
-    for stream in problem.streams:
-        for o, option in enumerate(stream.options):
-            yield option, served[stream.name][o]
-    for run in problem.runs:
-        for o, option in enumerate(run.options):
-            busy = np.zeros(problem.horizon.periods)
-            for t in np.flatnonzero(begun[run.name][o] > 0.5):
-                busy[t : t + option.periods] += option.units
-            yield option, busy
-
-
-def _end(options: Sequence[Option], begun: Floats) -> int:
-    """The period in which a run ends; -1 where it does not begin exactly once."""
-    places = np.argwhere(begun > 0.5)
-    if len(places) != 1:
-        return -1
-    option, start = places[0]
-    return int(start + options[int(option)].periods - 1)
-
-
-def _least_w(problem: Problem, a: int) -> float:
-    """Watts above rest that the rent of a unit holds: those of the option that draws least."""
-    drawn = [option.mean_w for option in problem.options if option.asset == a]
-    return min(drawn, default=problem.assets[a].idle_w) - problem.assets[a].idle_w
-
-
-def _left_usd(asset: Asset, bought: Floats, problem: Problem) -> float:
-    """Worth today of what is left of the units of an asset."""
-    horizon, total = problem.horizon, 0.0
-    for t, units in enumerate(bought):
-        if units:
-            age = min(horizon.periods - t, asset.life_periods)
-            share = 1.0 - (1.0 - asset.residual_frac) * age / asset.life_periods
-            when = horizon.years * (t + age)
-            total += units * asset.buy_usd[t] * share / (1.0 + horizon.wacc_frac) ** when
-    return total
+    return ", ".join(f"node {n}" for n in np.flatnonzero(mask))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from planner.documents.figures import figure, human
+from planner.documents.ruled import table_text
 from planner.explain.plan import plain
-from planner.fleet.study import CALENDAR, WORTH
+from planner.fleet.baselines import NOTHING, RENTED
+from planner.fleet.study import BASELINES, CALENDAR, WORTH
 from planner.metrics import METRICS
 from simkernel.errors import BadStudy
 
 HEADS = ("period", "arrives", "rent", "at work", "runs", "capital", "running", "rent paid", "MW")
+ORDER_HEADS = ("order in", "units", "chip", "site", "how", "arrives", "until", "USD", "USD a year")
+MONTHS_PER_YEAR = 12.0
 
 
 def purchase_document(front: Mapping[str, Any], row: int) -> dict[str, Any]:
@@ -24,17 +30,57 @@ def purchase_document(front: Mapping[str, Any], row: int) -> dict[str, Any]:
     row : of it
     """
     plan = json.loads(str(front[CALENDAR][row]))
-    figures = {name: plain(front[name][row]) for name in METRICS if name in front}
+    known = [n for n in METRICS if n in front and front[n][row] is not np.ma.masked]
+    figures = {name: plain(front[name][row]) for name in known}
+    compared = _of_any(front, BASELINES)
+    figures["payback_months"] = payback_months(plan, compared.get(RENTED, {}))
     return {
         "plan": str(front["plan"][row]),
         "metrics": figures,
         "gap_frac": plan["gap_frac"],
+        "bound": plan["bound"],
         "status": plan["status"],
+        "binding": plan["binding"],
         "left_usd": plan["left_usd"],
+        "cash_usd": plan["cash_usd"],
+        "caps": plan["caps"],
         "calendar": plan["periods"],
+        "orders": plan["orders"],
+        "gates": plan["gates"],
         "worth_of_more": json.loads(str(front[WORTH][row])),
+        "baselines": compared,
         "violations": [],
     }
+
+
+def payback_months(plan: Mapping[str, Any], rented: Mapping[str, Any]) -> float | None:
+    """Months until a plan has cost less in all than renting everything; None where it never does.
+
+    Notes
+    -----
+    Undiscounted, without what is left; within a period money is spent evenly, and capital as the
+    period begins.
+    """
+    if "cash_usd" not in rented:
+        return None
+    ahead = np.cumsum(np.array(rented["cash_usd"]) - np.array(plan["cash_usd"]))
+    behind = np.flatnonzero(ahead < 0)
+    if not len(behind):
+        return 0.0
+    last = int(behind[-1])
+    if last + 1 >= len(ahead):
+        return None
+    share = -ahead[last] / (ahead[last + 1] - ahead[last])
+    return float((last + 1 + share) * plan["caps"]["period_years"] * MONTHS_PER_YEAR)
+
+
+def _of_any(front: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """JSON that one row of a front holds for all of them."""
+    for text in front[name]:
+        found: dict[str, Any] = json.loads(str(text))
+        if found:
+            return found
+    return {}
 
 
 def refuse_purchases(kind: str, what: str) -> None:
@@ -52,26 +98,104 @@ def refuse_purchases(kind: str, what: str) -> None:
         )
 
 
+def purchase_text(document: Mapping[str, Any]) -> str:
+    """The same as text: sentences, calendar, order list."""
+    calendar = table_text("calendar", HEADS, calendar_rows(document))
+    orders = table_text("order list", ORDER_HEADS, order_rows(document))
+    return "\n".join([*purchase_lines(document), calendar, orders]) + "\n"
+
+
 def purchase_lines(document: Mapping[str, Any]) -> list[str]:
     """The same as sentences, without its calendar."""
+    return [
+        _first_line(document),
+        *_limit_lines(document),
+        *_compared_lines(document),
+        *_worth_lines(document),
+        *_gate_lines(document),
+    ]
+
+
+def _first_line(document: Mapping[str, Any]) -> str:
     found = document["metrics"]
     left = human(document["left_usd"], "USD")
-    lines = [
+    return (
         f"purchase plan {document['plan']} of run {document['run']}: "
         f"{human(found['own_npv_usd'], 'USD')} worth today, "
         f"{human(found['capex_usd'], 'USD')} of capital, "
         f"{human(found['kgco2e'], 'kgCO2e')}; what is left at the end is worth {left} today; "
         f"{document['status']} to {document['gap_frac']:.2%}"
-    ]
-    if found.get("npv_usd") is not None:
-        more = found["npv_usd"] if abs(found["npv_usd"]) >= 1.0 else 0.0
-        lines.append(f"renting everything would cost {human(more, 'USD')} more")
-    lines.append("what arrives as a period begins is ordered the lead time before")
+    )
+
+
+def _limit_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """What binds, and what of the limits is left."""
+    found = document["metrics"]
+    if document["binding"]:
+        yield f"no room for one unit more: {', '.join(document['binding'])}"
+    left = []
+    if found.get("stranded_mw") is not None:
+        left.append(f"{found['stranded_mw']:.3g} MW")
+    if found.get("stranded_usd") is not None:
+        left.append(human(found["stranded_usd"], "USD"))
+    if left:
+        yield f"not used of the limits: {', '.join(left)}"
+
+
+def _compared_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """Beside renting everything, buying all at once and doing nothing."""
+    own, months = document["metrics"]["own_npv_usd"], document["metrics"].get("payback_months")
+    for name, other in document["baselines"].items():
+        if name == NOTHING:
+            served = ", ".join(f"{share:.0%} of {n}" for n, share in other["served_frac"].items())
+            undone = ", ".join(other["runs_not_done"])
+            yield f"{name}: {served or 'nothing'} served" + (
+                f"; not done: {undone}" * bool(undone)
+            )
+        elif "why" in other:
+            yield f"{name}: {other['why']}"
+        else:
+            more = other["own_npv_usd"] - own
+            word = "more" if more >= 0 else "less"
+            verb = "renting everything" if name == RENTED else "buying all at once"
+            yield f"{verb} would cost {human(abs(more), 'USD')} {word}"
+    if months is not None:
+        yield f"paid back against renting everything in {months:.0f} months"
+    yield "what arrives as a period begins is ordered the lead time before"
+
+
+def _worth_lines(document: Mapping[str, Any]) -> Iterator[str]:
     worth = document["worth_of_more"]
-    if worth:
-        told = [f"{name}: {human(round(value, 2), 'USD')}" for name, value in worth.items()]
-        lines.append("worth of more, to within the gap: " + "; ".join(told))
-    return lines
+    unit = "1/s" if document["metrics"].get("peak_flop_per_s") and not document[
+        "baselines"] else "USD"  # fmt: skip
+    told = [
+        f"{name}: {value:g}"
+        if name.endswith("units")
+        else f"{name}: {human(round(value, 2), unit)}"
+        for name, value in worth.items()
+    ]
+    if told:
+        yield "worth of more, to within the gap: " + "; ".join(told)
+
+
+def _gate_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """What is decided before each gate, and what waits for what it shows."""
+    for gate in document["gates"]:
+        yield (
+            f"gate at period {gate['period']} ({' or '.join(gate['observe'])}): decided by then: "
+            f"{_told(gate['decided'])}"
+        )
+        for future, placed in gate["waits"].items():
+            yield f"  if {future}: {_told(placed)}"
+
+
+def _told(placed: Sequence[Mapping[str, Any]]) -> str:
+    """Orders in words."""
+    found: dict[str, float] = {}
+    for one in placed:
+        name = f"{one['chip']} @ {one['site']} ({one['how']})"
+        found[name] = found.get(name, 0.0) + one["units"]
+    return _units(found) or "nothing"
 
 
 def calendar_rows(document: Mapping[str, Any]) -> list[list[str]]:
@@ -79,10 +203,25 @@ def calendar_rows(document: Mapping[str, Any]) -> list[list[str]]:
     return [_line(period) for period in document["calendar"]]
 
 
-def _line(period: Mapping[str, Any]) -> list[str]:
+def order_rows(document: Mapping[str, Any]) -> list[list[str]]:
+    """The order list under ORDER_HEADS."""
     return [
-        f"{period['period']} (year {period['from_year']:g})",
-        _units(period["buy"]),
+        [
+            f"{one['period']}" + (f" if {one['future']}" if one["future"] else ""),
+            figure(one["units"]), one["chip"], one["site"], one["how"],
+            str(one["arrives"]), str(one["until"]),
+            human(one["usd"], "USD"), human(one["usd_per_year"], "USD"),
+        ]
+        for one in document["orders"]
+    ]  # fmt: skip
+
+
+def _line(period: Mapping[str, Any]) -> list[str]:
+    future = f", {period['future']}" if period["future"] else ""
+    leave = [f"{figure(count)} {name}" for name, count in period["leave"].items()]
+    return [
+        f"{period['period']} (year {period['from_year']:g}{future})",
+        "; ".join([_units(period["buy"]), *leave]).strip("; "),
         _units(period["rent"]),
         _units(period["at_work"]),
         "; ".join(f"{name}: {words}" for name, words in period["runs"].items()),

@@ -11,28 +11,26 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from costdata.own_or_rent import CAPITAL, ENERGY
-from costdata.tco import HOURS_PER_YEAR
-from planner.axes import COUNTS, DERIVED, axes_of
+from planner.axes import COUNTS, DERIVED, MOST, axes_of
 from planner.bands import given_by, regime_of, with_bands
 from planner.costing.second_pass import cost_plans
-from planner.exports.bill_of_materials import lead_weeks
-from planner.fleet.problem import Asset, Option
+from planner.fleet.problem import Option
+from planner.hardware import study as hardware
 from planner.metrics import metric_names
 from planner.pareto import nondominated
 from planner.runs.physics import PHYSICS
 from planner.runs.total import Total
 from planner.search.sweep import sweep
 from planner.search.workforce import Workforce
+from planner.serving.load import serve_load
 from planner.study.fleet import OF_THE_FLEET
 from planner.study.parts import DEFAULT_OBJECTIVES
 from planner.study.read import Study
 from planner.uncertainty.inputs import Inputs
 from planner.uncertainty.plans import parts_of
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes
 
 MOST_OPTIONS = 4  # our choice: of a workload on one chip at one site; more make no difference
-WEEKS_PER_YEAR = 365.25 / 7.0
 DAYS_PER_YEAR = 365.0
 
 
@@ -44,10 +42,14 @@ class Offer:
     ----------
     name, site : the chip and where
     plan : of the workload's front
-    units : for one whole demand, spares included
-    mean_w : of a unit at work, at the meter [W]
-    days : of a run; NaN for a stream
+    units : for the whole workload as its study describes it, spares included
+    mean_w, peak_w : of a unit at work, at the meter [W]
+    days : of a run; NaN for others
     one : what it is costed from, one row
+    replica : of a stream: units of one replica, the share of the whole that it serves, the share
+        while others are out of work, and replicas that may be
+    racks : positions that a unit takes
+    flop_per_s : of a unit, dense
     """
 
     name: str
@@ -55,34 +57,56 @@ class Offer:
     plan: str
     units: float
     mean_w: float
+    peak_w: float
     days: float
     one: Inputs
+    replica: tuple[float, float, float, int] = (1.0, 1.0, math.inf, 0)
+    racks: float = 0.0
+    flop_per_s: float = 0.0
 
 
 def workload_study(study: Study, name: str) -> Study:
     """The study of one workload of a purchase plan, with the axes and limits that it has."""
     work = study.workloads[name]
-    known = {axis.name for axis in axes_of(work.kind)}
-    axes = {n: levels for n, levels in study.axes.items() if n.rpartition(".")[2] in known}
+    axes = _axes(study, work.kind)
     if work.kind == "serve":
         axes = {n: levels for n, levels in axes.items() if n not in COUNTS}
         axes["devices"] = (DERIVED,)
+    return _alone(study, work.kind, f"{study.name}: {name}", {name: work}, axes)
+
+
+def hardware_study(study: Study) -> Study:
+    """The study of the hardware alone, as much of it as the limits allow."""
+    axes = {n: v for n, v in _axes(study, "hardware").items() if n not in COUNTS}
+    axes["supernodes"] = (MOST,)
+    found = _alone(study, "hardware", study.name, {}, axes)
+    own = {n: v for n, v in study.limits.items() if n in OF_THE_FLEET}
+    for mw in study.fleet.site_mw.values():
+        own["peak_facility_mw"] = max(own.get("peak_facility_mw", 0.0), mw)
+    return replace(found, limits=MappingProxyType(own))
+
+
+def _axes(study: Study, kind: str) -> dict[str, Any]:
+    known = {axis.name for axis in axes_of(kind)}
+    return {n: levels for n, levels in study.axes.items() if n.rpartition(".")[2] in known}
+
+
+def _alone(study: Study, kind: str, name: str, works: Any, axes: dict[str, Any]) -> Study:
+    """A study of another kind with the prices and sites of this one."""
     costing = study.costing
-    if (
-        costing.acquire == "buy" and costing.rent_plan is None
-    ):  # a bridge is not reserved for years
-        costing = replace(costing, rent_plan="on_demand")
-    metrics = metric_names(work.kind)
+    if costing.acquire == "buy" and costing.rent_plan is None:
+        costing = replace(costing, rent_plan="on_demand")  # a bridge is not reserved for years
+    metrics = metric_names(kind)
     limits = {n: v for n, v in study.limits.items() if n not in OF_THE_FLEET and n in metrics}
     return replace(
         study,
-        kind=work.kind,
-        name=f"{study.name}: {name}",
-        workloads=MappingProxyType({name: work}),
+        kind=kind,
+        name=name,
+        workloads=MappingProxyType(works),
         axes=MappingProxyType(axes),
         costing=costing,
         limits=MappingProxyType(limits),
-        objectives=DEFAULT_OBJECTIVES[work.kind],
+        objectives=DEFAULT_OBJECTIVES[kind],
         scenarios=MappingProxyType({}),
     )
 
@@ -106,68 +130,48 @@ def offers_of(study: Study, catalog: Catalog, workers: int | Workforce) -> list[
         return []
     rows = _rows(study, catalog, plans)
     picked = _efficient(rows)
-    if not len(picked):
-        return []
-    some = {name: np.asarray(column)[picked] for name, column in rows.items()}
-    (part,) = parts_of(study, catalog, some)
-    return [_offer(study, some, part.ends.middle.take([i]), i) for i in range(len(picked))]
+    return _offers(study, catalog, {n: np.asarray(c)[picked] for n, c in rows.items()})
 
 
-def asset_of(study: Study, offer: Offer) -> Asset:
-    """Units of a chip at a site, at the prices of one way to use them.
+def hardware_offers(study: Study, catalog: Catalog) -> list[Offer]:
+    """A unit of each chip at each site, its price that of the largest cluster the limits allow.
 
-    Notes
-    -----
-    Network, storage and management beside the units are bought with them, in the proportion of
-    that plan. Upkeep and space are paid for every unit that is there; one team for all of them.
+    Parameters
+    ----------
+    study : of the hardware alone
     """
-    one, fleet = offer.one, study.fleet
-    costs, terms = one.costs(), one.terms
-    usd = float(np.asarray(costs.capex.total)[0]) / offer.units
-    year = {name: float(np.asarray(value)[0]) for name, value in costs.year.terms.items()}
-    moving = (*CAPITAL, *ENERGY, "carbon_price", "rent", "staff")
-    hold = sum(value for name, value in year.items() if name not in moving) / offer.units
-    rent = float(np.asarray(costs.rented.full_usd)[0]) / float(one.bill.purchase_units[0])
-    grid = float(terms.grid_average_kgco2e_per_kwh[0])
-    price = float(terms.usd_per_kwh[0]) + grid * float(terms.carbon_usd_per_t[0]) / 1000.0
-    life = float(terms.it_life_years[0])
-    pue = float(costs.columns["facility_mean_w"][0] / one.run.it_mean_w[0])
-    periods = np.arange(fleet.periods)
-    change = (1.0 + fleet.price_change_frac_per_year) ** (periods * fleet.period_years)
-    shares = float(terms.embodied_life_years[0]) * HOURS_PER_YEAR * float(terms.paid_frac[0])
-    made = float(np.asarray(costs.embodied.total)[0]) * shares / float(one.run.hours[0])
-    return Asset(
-        name=offer.name,
-        site=offer.site,
-        buy_usd=usd * change,
-        first=max(lead_periods(study), fleet.available.get(offer.name, 0)),
-        life_periods=max(round(life / fleet.period_years), 1),
-        residual_frac=float(terms.residual_frac[0]),
-        hold_usd=hold,
-        rent_usd=rent if fleet.may_rent else math.nan,
-        peak_w=float(costs.columns["facility_peak_w"][0]) / offer.units,
-        idle_w=float(one.run.it_idle_w[0]) * pue / offer.units,
-        usd_per_kwh=price,
-        kgco2e_per_kwh=grid,
-        embodied_kgco2e=made / offer.units,
-        held=_held(study, offer),
-        devices=float(one.bill.devices_per_unit[0]),
-    )
+    engine, total = hardware.prepare(study), Total()
+    for result in hardware.sweep(engine, 1, lambda: False):
+        total.add(result)
+    plans = total.physical()
+    if not plans:
+        return []
+    costed = hardware.cost(study, catalog, plans)
+    kept = np.flatnonzero(costed.worst_excess <= 0)
+    return _offers(study, catalog, {n: np.asarray(c)[kept] for n, c in costed.columns.items()})
 
 
-def option_of(study: Study, offer: Offer, asset: int) -> Option:
-    """A way to use units as the program takes it; a run occupies whole periods."""
-    period_days = study.fleet.period_years * DAYS_PER_YEAR
-    periods = 0 if math.isnan(offer.days) else math.ceil(offer.days / period_days - 1e-9)
-    return Option(offer.plan, asset, offer.units, offer.mean_w, periods)
+def _offers(study: Study, catalog: Catalog, rows: Mapping[str, Any]) -> list[Offer]:
+    count = len(rows["plan"])
+    if not count:
+        return []
+    (part,) = parts_of(study, catalog, rows)
+    return [_offer(study, rows, part.ends.middle.take([i]), i) for i in range(count)]
 
 
-def lead_periods(study: Study) -> int:
-    """Periods from order to delivery: the study's weeks, else the longest that a source names."""
-    weeks = study.fleet.lead_weeks
-    if weeks is None:
-        weeks = float(lead_weeks()["servers"]["lead_high_weeks"])
-    return math.ceil(weeks / WEEKS_PER_YEAR / study.fleet.period_years - 1e-9)
+def option_of(study: Study, offer: Offer, asset: int, lost_frac: float = 0.0) -> Option:
+    """A way to use units as the program takes it.
+
+    Parameters
+    ----------
+    asset : its place among the assets
+    lost_frac : of the hours of a run, taken away with the units [1]
+    """
+    if not math.isnan(offer.days):
+        length = offer.days / (study.fleet.period_years * DAYS_PER_YEAR) / (1.0 - lost_frac)
+        return Option(offer.plan, asset, offer.units, offer.mean_w, offer.peak_w, periods=length)
+    units, serves, full, lost = offer.replica
+    return Option(offer.plan, asset, units, offer.mean_w, offer.peak_w, serves, full, lost)
 
 
 def _rows(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,8 +183,9 @@ def _rows(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> dict[str,
 
 
 def _efficient(rows: Mapping[str, Any]) -> Codes:
-    """Rows that no other of the same chip and site beats in units, watts and, for runs, days."""
-    names = ["purchase_units", "facility_mean_w", *(["days"] if _is_run(rows) else [])]
+    """Rows that no other of their chip and site beats in units, watts and, for runs, days."""
+    names = ["purchase_units", "facility_mean_w", "facility_peak_w"]
+    names += ["days"] if _is_run(rows) else []
     points = np.stack([np.asarray(rows[name], float) for name in names], axis=1)
     where = np.char.add(rows["accelerator"].astype(str), rows["site"].astype(str))
     found: list[int] = []
@@ -199,23 +204,48 @@ def _is_run(rows: Mapping[str, Any]) -> bool:
 
 def _offer(study: Study, rows: Mapping[str, Any], one: Inputs, i: int) -> Offer:
     units = float(one.bill.purchase_units[0] + one.bill.spare_units[0])
-    mean_w: Floats = np.asarray(rows["facility_mean_w"], float)
+    costs = one.costs()
+
+    def row(name: str) -> float:
+        return float(np.asarray(rows[name], float)[i]) if name in rows else 0.0
+
     return Offer(
         name=str(rows["accelerator"][i]),
         site=str(rows["site"][i]),
         plan=str(rows["plan"][i]),
         units=units,
-        mean_w=float(mean_w[i]) / units,
-        days=float(rows["days"][i]) if study.kind == "train" else math.nan,
+        mean_w=float(costs.columns["facility_mean_w"][0]) / units,
+        peak_w=float(costs.columns["facility_peak_w"][0]) / units,
+        days=row("days") if study.kind == "train" else math.nan,
         one=one,
+        replica=_replica(study, rows, one, i) if study.kind == "serve" else (1.0, 1.0, 1.0, 0),
+        racks=row("racks") / row("purchase_units") if row("purchase_units") else 0.0,
+        flop_per_s=row("peak_flop_per_s") / units,
     )
 
 
-def _held(study: Study, offer: Offer) -> dict[int, float]:
-    """Units there already by the whole periods that are left to them."""
-    found: dict[int, float] = {}
-    for one in study.fleet.held:
-        if (one.accelerator, one.site) == (offer.name, offer.site):
-            left = math.floor(one.years_left / study.fleet.period_years + 1e-9)
-            found[left] = found.get(left, 0.0) + one.units
-    return found
+def _replica(
+    study: Study, rows: Mapping[str, Any], one: Inputs, i: int
+) -> tuple[float, float, float, int]:
+    """Units of a replica and what it serves, as `serving.sizing.replicas_for` has it.
+
+    Notes
+    -----
+    A replica smaller than a unit shares it with others of its kind, a larger one fills whole
+    units.
+    """
+
+    def row(name: str) -> float:
+        return float(np.asarray(rows[name], float)[i])
+
+    work, rate = study.serving, serve_load(study).peak.requests_per_s
+    replicas, per_unit = row("replicas"), float(one.bill.devices_per_unit[0])
+    devices = row("devices") / replicas
+    units = 1.0 / math.floor(per_unit / devices) if devices <= per_unit else math.ceil(
+        devices / per_unit)  # fmt: skip
+    saturated = rate / (row("utilisation_frac") * replicas)
+    within = row("capacity_requests_per_s") / replicas
+    hosts = per_unit / float(one.bill.hosts_per_unit[0])
+    lost = work.survive_failures * max(math.ceil(hosts / devices), 1)
+    serves = min(within, work.peak_utilisation_frac * saturated) / rate
+    return float(units), serves, within / rate, int(lost)

@@ -6,16 +6,14 @@ workload is an option: a row of that workload's front. Nothing here knows how it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.fleet.tree import Tree
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy
-
-NEVER = 10**6
-"""A period that does not come."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,14 @@ class Horizon:
     years: float
     wacc_frac: float
 
+    def worth(self, period: float) -> float:
+        """Worth today of a dollar paid as a period begins."""
+        return float((1.0 + self.wacc_frac) ** (-self.years * period))
+
     @property
     def start_frac(self) -> Floats:
         """Worth today of a dollar paid as a period begins; (t,)."""
-        return np.asarray((1.0 + self.wacc_frac) ** (-self.years * np.arange(self.periods)))
+        return np.array([self.worth(t) for t in range(self.periods)])
 
     @property
     def during_frac(self) -> Floats:
@@ -51,42 +53,92 @@ class Horizon:
         rate = np.log1p(self.wacc_frac) * self.years
         return np.asarray(self.start_frac * -np.expm1(-rate) / rate)
 
+    @property
+    def periods_per_year(self) -> int:
+        """Whole periods in a year, at least one: over which a yearly limit is summed."""
+        return max(round(1.0 / self.years), 1)
+
+
+@dataclass(frozen=True)
+class Deal:
+    """One way to have units of an asset.
+
+    Parameters
+    ----------
+    name : "buy", "lease", "reserved", "on_demand" or "spot"
+    asset : its place among the assets
+    usd : paid for a unit due in a period, everything beside it included; NaN: not to be had; (t,)
+    usd_per_year : of a unit due in a period, for as long as it is there; (t,) [$/year]
+    lead : periods from order to delivery
+    first : first period in which one can arrive
+    term : periods that it stays
+    residual_frac : of the price, left at the end of the term [1]
+    least : units taken at once, if any are
+    """
+
+    name: str
+    asset: int
+    usd: Floats
+    usd_per_year: Floats
+    lead: int = 0
+    first: int = 0
+    term: int = 1
+    residual_frac: float = 0.0
+    least: int = 1
+
+    def is_had(self, due: int, periods: int) -> bool:
+        """Whether a unit may be due in a period."""
+        return self.first <= due < periods and bool(np.isfinite(self.usd[due]))
+
 
 @dataclass(frozen=True)
 class Asset:
-    """Units of one kind at one site.
+    """Units of one kind in one place: owned ones at a site, or those of a lessor beside it.
 
     Parameters
     ----------
     name, site : the chip and where
-    buy_usd : of a unit that arrives in a period, everything beside it included; (t,) [$]
-    first : first period in which one can arrive: lead time and start of sale
-    life_periods : it works, from the period in which it arrived
-    residual_frac : of its price, left at the end of the life [1]
     hold_usd : a year of a unit that is there, energy apart [$/year]
-    rent_usd : a year of a rented unit, energy included; NaN where nobody rents it [$/year]
-    peak_w, idle_w : of a unit at the meter, all of it at work, and at rest [W]
-    usd_per_kwh, kgco2e_per_kwh : of the site
+    peak_w, idle_w : of a unit at the site's meter, all of it at work, and at rest [W]
+    it_w, racks : IT power to provide for a unit [W], and rack positions; 0 on another's floor
+    usd_per_kwh : paid for what it draws; 0 where rent holds it
+    kgco2e_per_kwh, clean_frac : of the site's grid
     embodied_kgco2e : of making a unit
+    life_periods : over which the carbon of making is spread
     held : units there already, by the periods that are left to them; {periods left: units}
-    devices : chips in a unit
+    devices, flop_per_s : of a unit
+    spare_frac : units that stand by for each at work [1]
+    kept_frac : of the straight-line worth of a unit, had for it when sold early [1]
+    move_usd : of a unit to another site; NaN where it stays
+    is_own : it stands on the buyer's floor
+    may_serve : requests may be served on it
     """
 
     name: str
     site: str
-    buy_usd: Floats
-    first: int
-    life_periods: int
-    residual_frac: float
-    hold_usd: float
-    rent_usd: float
-    peak_w: float
-    idle_w: float
-    usd_per_kwh: float
-    kgco2e_per_kwh: float
-    embodied_kgco2e: float
-    held: dict[int, float] = field(default_factory=dict)
+    hold_usd: float = 0.0
+    peak_w: float = 0.0
+    idle_w: float = 0.0
+    it_w: float = 0.0
+    racks: float = 0.0
+    usd_per_kwh: float = 0.0
+    kgco2e_per_kwh: float = 0.0
+    clean_frac: float = 0.0
+    embodied_kgco2e: float = 0.0
+    life_periods: int = 1
+    held: Mapping[int, float] = field(default_factory=dict)
     devices: float = 1.0
+    flop_per_s: float = 0.0
+    spare_frac: float = 0.0
+    kept_frac: float = float("nan")
+    move_usd: float = float("nan")
+    is_own: bool = True
+    may_serve: bool = True
+
+    @property
+    def label(self) -> str:
+        """As a person names it."""
+        return f"{self.name} @ {self.site}"
 
 
 @dataclass(frozen=True)
@@ -97,35 +149,63 @@ class Option:
     ----------
     plan : name of the row of the front
     asset : its place among the assets
-    units : for one whole demand, or one run at a time
-    mean_w : of a unit at work, at the meter [W]
-    periods : that a run takes, whole; 0 for a stream
+    units : of one replica of a stream, or of a run
+    mean_w, peak_w : of a unit at work, at the meter [W]; a peak above the asset's counts as that
+    serves : of a stream, multiples of its demand that one replica serves
+    serves_full : the same while others are out of work
+    lost : replicas that may be out of work
+    periods : of a run, how long it takes
     """
 
     plan: str
     asset: int
     units: float
-    mean_w: float
-    periods: int = 0
+    mean_w: float = 0.0
+    peak_w: float = float("inf")
+    serves: float = 1.0
+    serves_full: float = float("inf")
+    lost: int = 0
+    periods: float = 1.0
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Requests to serve: demand in multiples of what the options were sized for; (t,)."""
+    """Requests to serve.
+
+    Parameters
+    ----------
+    demand : at its peak, in multiples of what the options were sized for; (n,) by node
+    options : ways to serve it
+    by_hour : share of the peak in each part of a day; (h,)
+    headroom_frac : capacity kept above the demand [1]
+    """
 
     name: str
     demand: Floats
     options: Sequence[Option]
+    by_hour: Floats = field(default_factory=lambda: np.ones(1))
+    headroom_frac: float = 0.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training run: once, begun no sooner than `start`, done by the end of period `due`."""
+    """A training run: begun no sooner than `start`, done by the end of period `due`.
+
+    Parameters
+    ----------
+    may_pause : it may stop between periods, and go on on other units
+    block_units : of one of its blocks where it works in the troughs of streams, in parts of a
+        day; 0 where it holds its units day and night
+    stop_hours : of a block's work lost when it is stopped [h]
+    """
 
     name: str
     start: int
     due: int
     options: Sequence[Option]
+    may_pause: bool = False
+    block_units: float = 0.0
+    stop_hours: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,25 +218,54 @@ class Limits:
     budget_usd : capital in a period; (t,)
     capex_usd, kgco2e : of all periods
     kgco2e_per_year : of a year, electricity and the share of making
+    site_it_w, site_racks : site to the IT power and the rack positions that it has
+    clean_frac : least carbon-free share of the energy of a year [1]
+    survive_units : of each asset that serves, out of work without a stream suffering
+    survive_site_frac : least share of each stream's demand served without any one site [1]
     """
 
-    site_w: dict[str, float]
+    site_w: Mapping[str, float]
     budget_usd: Floats
     capex_usd: float = float("nan")
     kgco2e: float = float("nan")
     kgco2e_per_year: float = float("nan")
+    site_it_w: Mapping[str, float] = field(default_factory=dict)
+    site_racks: Mapping[str, float] = field(default_factory=dict)
+    clean_frac: float = float("nan")
+    survive_units: int = 0
+    survive_site_frac: float = 0.0
+
+
+@dataclass(frozen=True)
+class Risk:
+    """How much the worst futures count: `weight` of the mean of the worst `tail_frac` [1]."""
+
+    weight: float = 0.0
+    tail_frac: float = 0.1
 
 
 @dataclass(frozen=True)
 class Problem:
-    """All of it; `fixed_usd` is spent a year whatever is bought, such as on staff [$/year]."""
+    """All of it.
+
+    Parameters
+    ----------
+    fixed_usd : spent a year whatever is bought, such as on staff [$/year]
+    move_periods : that a unit is on its way to another site
+    review_periods : units are retired and moved only every so many periods
+    """
 
     horizon: Horizon
+    tree: Tree
     assets: Sequence[Asset]
+    deals: Sequence[Deal]
     streams: Sequence[Stream]
     runs: Sequence[Run]
     limits: Limits
     fixed_usd: float = 0.0
+    risk: Risk = Risk()
+    move_periods: int = 1
+    review_periods: int = 1
 
     @property
     def works(self) -> list[Stream | Run]:
@@ -164,9 +273,9 @@ class Problem:
         return [*self.streams, *self.runs]
 
     @property
-    def options(self) -> list[Option]:
-        """Of all workloads."""
-        return [option for work in self.works for option in work.options]
+    def sites(self) -> list[str]:
+        """Every site once."""
+        return list(dict.fromkeys(asset.site for asset in self.assets))
 
     def refuse(self) -> None:
         """Everything that cannot be meant, in one error.
@@ -180,18 +289,23 @@ class Problem:
             for work in self.works
             if not work.options
         ]
-        faults += [
-            f"demand of {stream.name} is {stream.demand.tolist()}; wanted "
-            f"{self.horizon.periods} numbers of at least 0"
-            for stream in self.streams
-            if (stream.demand < 0).any() or len(stream.demand) != self.horizon.periods
-        ]
-        for run in self.runs:
-            least = min((option.periods for option in run.options), default=0)
-            if run.start + least - 1 > run.due:
-                faults.append(
-                    f"run {run.name} takes at least {least} periods and may use {run.start} to "
-                    f"{run.due}; give it more time, or more devices"
-                )
+        faults += [*self._of_streams(), *self._of_runs()]
         if faults:
             raise BadStudy(*faults)
+
+    def _of_streams(self) -> Iterator[str]:
+        for stream in self.streams:
+            if (stream.demand < 0).any() or len(stream.demand) != len(self.tree):
+                yield (
+                    f"demand of {stream.name} is {stream.demand.tolist()}; wanted "
+                    f"{len(self.tree)} numbers of at least 0"
+                )
+
+    def _of_runs(self) -> Iterator[str]:
+        for run in self.runs:
+            least = min((option.periods for option in run.options), default=0.0)
+            if run.start + least - 1 > run.due + 1e-9:
+                yield (
+                    f"run {run.name} takes at least {least:.3g} periods and may use {run.start} "
+                    f"to {run.due}; give it more time, or more devices"
+                )

@@ -41,6 +41,8 @@ class Kind:
         limits allow, whatever is compared
     is_limited : the sweep of a study applies its physical limits, not costing
     is_searchable : its plans can be looked for by a driver, where a sweep would be too long
+    nearest : what would have to give where nothing is feasible, of an engine; None where its
+        limits are relaxed one by one by sweeping again
     """
 
     prepare: Callable[[Study], Any]
@@ -53,6 +55,7 @@ class Kind:
     is_limited: Callable[[Study], bool]
     is_searchable: bool = False
     sweep_again: Sweep | None = None
+    nearest: Callable[[Any], dict[str, Any]] | None = None
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -99,6 +102,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             notes=fleet.notes,
             keeps_options=False,
             is_limited=lambda study: True,
+            nearest=fleet.nearest,
         ),
     }
 )

@@ -271,7 +271,9 @@ def _run(
     notes = {**work.notes, "sweep_s": f"{sweep_s:.3f}"}
     summary = _summary(engine, total, costed, front, started, notes)
     if summary.evaluated and not (front or stop or summary.nearest.get("lacks_facts")):
-        found = relaxations(engine.study, costed, workers if isinstance(workers, int) else 1)
+        own = kind_of(engine.study).nearest
+        processes = workers if isinstance(workers, int) else 1
+        found = own(engine) if own else relaxations(engine.study, costed, processes)
         summary = replace(summary, nearest={**summary.nearest, **found})
     summary = replace(summary, tiers=refinement.said)
     done = Finished(work.run, "stopped" if stop else "finished", summary, front)

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from planner.metrics import METRICS
-from planner.study.faults import Faults, nearest, part
-from planner.study.lines import Path
 from planner.study.parts import CONFIG, Amount, AtLeastZero, Count, Switch, Text
-
-LookUp = Callable[[str], str]
 
 OF_THE_FLEET = ("capex_usd", "kgco2e", "peak_facility_mw")
 """Limits on all workloads together, which a purchase plan keeps."""
 
+OF_A_SITE = ("site_mw", "site_it_mw", "site_racks")
+"""Tables of what each site can take."""
+
 COUNTED = ("devices", "nodes", "supernodes", "stranded_devices", "purchase_units")
 """Counts of one workload's own plan, which a purchase plan shares out."""
+
+
+Period = Annotated[int, Field(strict=True, ge=0, description="a period, from 0")]
+Share = Annotated[float, Field(strict=True, ge=0, le=1, description="a share from 0 to 1")]
+Change = Annotated[
+    float, Field(strict=True, gt=-1, le=10, description="change a year, e.g. -0.15")
+]
+
+
+@dataclass(frozen=True, config=CONFIG)
+class Ramp:
+    """Demand that goes in a straight line to `to` times itself, and stays there."""
+
+    from_period: Period
+    until_period: Period
+    to: Annotated[AtLeastZero, Field(description="a factor, e.g. 3")]
+
+
+@dataclass(frozen=True, config=CONFIG)
+class Spike:
+    """One period in which demand is `times` what it would be."""
+
+    period: Period
+    times: Annotated[AtLeastZero, Field(description="a factor, e.g. 2")]
+
+
+@dataclass(frozen=True, config=CONFIG)
+class FanOut:
+    """From a period on each request becomes `times` requests, as where agents call a model."""
+
+    from_period: Period
+    times: Annotated[AtLeastZero, Field(description="a factor, e.g. 4")]
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -28,8 +58,11 @@ class Demand:
     """When a workload of a purchase plan is there: a table [fleet.demand.NAME].
 
     `level` and `growth_frac_per_year` give a stream in multiples of what its workload describes,
-    `levels` period by period instead. A training run begins in period `start` or later and is done
-    by the end of period `due`; periods count from 0.
+    `levels` period by period instead; `ramp`, `spikes` and `fan_out` multiply them. `by_hour` is
+    the share of the peak in equal parts of a day, `headroom_frac` capacity kept above the demand.
+    A training run begins in period `start` or later and is done by the end of period `due`;
+    periods count from 0. It may stop between periods where `may_pause`; with `block_devices` it
+    works in such blocks beside streams, by the hour, and a block that stops loses `stop_hours`.
     """
 
     level: Annotated[AtLeastZero, Field(description="multiples of the workload, e.g. 1")] = 1.0
@@ -39,8 +72,24 @@ class Demand:
     levels: Annotated[
         tuple[AtLeastZero, ...] | None, Field(description="one multiple for each period")
     ] = None
-    start: Annotated[int, Field(strict=True, ge=0, description="a period, from 0")] = 0
-    due: Annotated[int | None, Field(strict=True, ge=0, description="a period, from 0")] = None
+    ramp: Annotated[Ramp | None, Field(description="{ from_period, until_period, to }")] = None
+    spikes: Annotated[tuple[Spike, ...], Field(description="tables { period, times }")] = ()
+    fan_out: Annotated[FanOut | None, Field(description="{ from_period, times }")] = None
+    by_hour: Annotated[
+        tuple[Share, ...], Field(description="shares of the peak in equal parts of a day")
+    ] = ()
+    headroom_frac: Annotated[
+        float, Field(strict=True, ge=0, le=10, description="a share of the demand, e.g. 0.2")
+    ] = 0.0
+    start: Period = 0
+    due: Period | None = None
+    may_pause: Annotated[Switch, Field(description="true or false")] = False
+    block_devices: Annotated[
+        Count | None, Field(description="chips of a block, a whole number")
+    ] = None
+    stop_hours: Annotated[
+        AtLeastZero, Field(le=24, description="hours of work that a stop loses, 0 to 24")
+    ] = 0.0
 
 
 @dataclass(frozen=True, config=CONFIG)
@@ -54,12 +103,74 @@ class Held:
 
 
 @dataclass(frozen=True, config=CONFIG)
+class Contract:
+    """A way to have units beside buying them: a table [[fleet.contracts]].
+
+    A lease stands on one's own floor and is for its term; what is reserved, on demand or spot
+    stands with a lessor. Without `usd_per_device_hour` the catalogue's rent counts. Spot trains
+    and does not serve; `lost_frac` of its hours are lost when it is taken away.
+    """
+
+    kind: Annotated[
+        Literal["lease", "reserved", "on_demand", "spot"],
+        Field(description='"lease", "reserved", "on_demand" or "spot"'),
+    ]
+    accelerator: Annotated[Text | None, Field(description="a chip of the study; all of them")] = (
+        None
+    )
+    site: Annotated[Text | None, Field(description="a site of the study; all of them")] = None
+    usd_per_device_hour: Annotated[
+        Amount | None, Field(le=50, description="a price per hour and device, from 0 to 50")
+    ] = None
+    term_years: Annotated[Amount | None, Field(le=20, description="years, e.g. 1")] = None
+    least_units: Annotated[Count, Field(description="units taken at once, if any are")] = 1
+    lead_weeks: Annotated[AtLeastZero, Field(le=520, description="weeks until it is there")] = 0.0
+    lost_frac: Annotated[
+        float, Field(strict=True, ge=0, lt=1, description="share of hours lost, e.g. 0.1")
+    ] = 0.0
+
+
+@dataclass(frozen=True, config=CONFIG)
+class Branch:
+    """Something that may happen: a table [[fleet.branches]].
+
+    Branches of one period exclude each other, and their chances add up to 1. What shows in a
+    period was not known to what is ordered before it.
+    """
+
+    name: Annotated[Text, Field(description="a word for it")]
+    period: Annotated[int, Field(strict=True, ge=1, description="a period, from 1")]
+    chance: Annotated[float, Field(strict=True, gt=0, le=1, description="from 0 to 1")]
+    demand: Annotated[
+        Mapping[str, AtLeastZero], Field(description="streams and factors, { chat = 1.5 }")
+    ] = field(default_factory=dict)
+    late_weeks: Annotated[
+        AtLeastZero, Field(le=520, description="weeks by which deliveries are late")
+    ] = 0.0
+
+
+@dataclass(frozen=True, config=CONFIG)
+class Risk:
+    """How much the worst futures count: `weight` on the mean of the worst `tail_frac` of them."""
+
+    weight: Share
+    tail_frac: Annotated[
+        float, Field(strict=True, gt=0, le=1, description="share of futures, e.g. 0.1")
+    ] = 0.1
+
+
+@dataclass(frozen=True, config=CONFIG)
 class Fleet:
     """The table [fleet]: the calendar of a purchase plan, and what belongs to it alone.
 
     `lead_weeks` is from order to delivery; `price_change_frac_per_year` of servers, below 0 where
-    they become cheaper; `available` the period in which a chip can first be had. `points` are
-    plans on the front of cost and carbon.
+    they become cheaper, `rent_change_frac_per_year` of rents; `available` the period in which a
+    chip can first be had. `site_it_mw` and `site_racks` are what the halls of a site hold.
+    `clean_frac` is the least carbon-free share of the energy of a year. `survive_units` of each
+    chip at a site, or any one site to `survive_site_frac` of every stream, may be lost;
+    `repair_days` is what a failed unit is away, for which spares stand by. Units are sold early
+    for `resale_frac` of their straight-line worth and moved for `move_usd_per_unit`, once a year.
+    `points` are plans on the front of cost and carbon.
     """
 
     periods: Annotated[int, Field(strict=True, ge=1, le=80, description="how many, 1 to 80")] = 4
@@ -70,18 +181,34 @@ class Fleet:
     site_mw: Annotated[
         Mapping[str, Amount], Field(description='MW at the meter of each site, { "us-tx" = 20 }')
     ] = field(default_factory=dict)
+    site_it_mw: Annotated[
+        Mapping[str, Amount], Field(description='MW of the racks of each site, { "us-tx" = 15 }')
+    ] = field(default_factory=dict)
+    site_racks: Annotated[
+        Mapping[str, Amount], Field(description='rack positions of each site, { "us-tx" = 90 }')
+    ] = field(default_factory=dict)
     budget_usd_per_period: Annotated[
         tuple[AtLeastZero, ...], Field(description="dollars of capital, one for each period")
     ] = ()
     kgco2e_per_year: Annotated[
         Amount | None, Field(description="most kgCO2e of a year, making included")
     ] = None
+    clean_frac: Share | None = None
+    survive_units: Annotated[
+        int, Field(strict=True, ge=0, le=1000, description="units, a whole number from 0")
+    ] = 0
+    survive_site_frac: Share = 0.0
+    repair_days: Annotated[
+        AtLeastZero, Field(le=365, description="days that a failed unit is away, e.g. 14")
+    ] = 0.0
     lead_weeks: Annotated[
         AtLeastZero | None, Field(le=520, description="weeks from order to delivery")
     ] = None
-    price_change_frac_per_year: Annotated[
-        float, Field(strict=True, gt=-1, le=10, description="change of prices a year, e.g. -0.15")
+    late_weeks: Annotated[
+        AtLeastZero, Field(le=520, description="weeks by which every delivery is taken to be late")
     ] = 0.0
+    price_change_frac_per_year: Change = 0.0
+    rent_change_frac_per_year: Change = 0.0
     available: Annotated[
         Mapping[str, int], Field(description="chips and the first period they are sold in")
     ] = field(default_factory=dict)
@@ -89,6 +216,21 @@ class Fleet:
         tuple[Held, ...], Field(description="tables [[fleet.held]] of units there already")
     ] = ()
     may_rent: Annotated[Switch, Field(description="true or false")] = True
+    may_buy: Annotated[Switch, Field(description="true or false")] = True
+    contracts: Annotated[
+        tuple[Contract, ...], Field(description="tables [[fleet.contracts]] beside buying")
+    ] = ()
+    resale_frac: Share | None = None
+    move_usd_per_unit: Annotated[
+        AtLeastZero | None, Field(description="dollars to bring a unit to another site")
+    ] = None
+    move_weeks: Annotated[
+        AtLeastZero, Field(le=104, description="weeks that a moved unit is away")
+    ] = 4.0
+    branches: Annotated[
+        tuple[Branch, ...], Field(description="tables [[fleet.branches]] of what may happen")
+    ] = ()
+    risk: Annotated[Risk | None, Field(description="{ weight = 0.5, tail_frac = 0.1 }")] = None
     points: Annotated[int, Field(strict=True, ge=1, le=50, description="plans, 1 to 50")] = 5
     gap_frac: Annotated[
         float, Field(strict=True, gt=0, le=0.5, description="gap at which to stop, e.g. 0.005")
@@ -96,59 +238,3 @@ class Fleet:
     limit_s: Annotated[Amount, Field(le=86_400, description="seconds for each plan, e.g. 60")] = (
         60.0
     )
-
-
-def read_fleet(
-    tables: Mapping[str, Mapping[str, Any]],
-    kind: str,
-    faults: Faults,
-    accelerator: LookUp,
-    site: LookUp,
-) -> Fleet:
-    """The calendar of a purchase plan, its names in the catalogue's spelling."""
-    table = dict(tables["fleet"])
-    if table and kind != "fleet":
-        faults.say(("fleet",), f"a {kind} study plans no purchases", 'write kind = "fleet"')
-        return Fleet()
-    for key in ("site_mw", "available"):
-        look_up = site if key == "site_mw" else accelerator
-        if isinstance(table.get(key), Mapping):
-            table[key] = {
-                faults.looked_up(look_up, name, ("fleet", key, name)): value
-                for name, value in table[key].items()
-            }
-    found: Fleet = part(Fleet, table, ("fleet",), faults) or Fleet()
-    if kind == "fleet":
-        _check_fleet(found, tables["workload"], faults)
-        _check_bounds(tables, faults)
-    return found
-
-
-def _check_fleet(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) -> None:
-    """Lengths of the calendar, and demands of workloads that the study does not have."""
-    for name, demand in fleet.demand.items():
-        path: Path = ("fleet", "demand", name)
-        if name not in workloads:
-            faults.say(path, f"there is no [workload.{name}]", nearest(name, list(workloads)))
-        if demand.levels is not None and len(demand.levels) != fleet.periods:
-            problem = f"{len(demand.levels)} levels for {fleet.periods} periods"
-            faults.say((*path, "levels"), problem, "wanted one for each period")
-        if demand.due is not None and demand.due >= fleet.periods:
-            faults.say((*path, "due"), f"period {demand.due} does not come",
-                       f"periods are 0 to {fleet.periods - 1}")  # fmt: skip
-    if fleet.budget_usd_per_period and len(fleet.budget_usd_per_period) != fleet.periods:
-        problem = f"{len(fleet.budget_usd_per_period)} budgets for {fleet.periods} periods"
-        faults.say(("fleet", "budget_usd_per_period"), problem, "wanted one for each period")
-
-
-def _check_bounds(tables: Mapping[str, Mapping[str, Any]], faults: Faults) -> None:
-    """Limits that no part of a purchase plan keeps, and targets, which it does not tell of."""
-    wanted = f"wanted one of {', '.join(OF_THE_FLEET)}, or what physics says of a workload's plans"
-    for name in tables["limits"]:
-        owner = METRICS.get(name.removesuffix("_low").removesuffix("_high"))
-        if owner is None or name in OF_THE_FLEET:
-            continue
-        if owner.name != name or owner.stage == "costing" or name in COUNTED:
-            faults.say(("limits", name), f"no purchase plan keeps limits.{name}", wanted)
-    if tables["targets"]:
-        faults.say(("targets",), "purchase plans have no targets", "remove [targets]")

@@ -17,7 +17,8 @@ from planner.metrics import SHORTFALL, metric_names
 from planner.study.axes_given import read_axes
 from planner.study.failures import read_reliability
 from planner.study.faults import Faults, Place, nearest, parse_toml, part
-from planner.study.fleet import Fleet, read_fleet
+from planner.study.fleet import Fleet
+from planner.study.fleet_read import read_fleet
 from planner.study.lines import Path, line_of, lines_of
 from planner.study.names import Names
 from planner.study.network import Network, with_preset
@@ -261,7 +262,7 @@ def _count_workloads(tables: Mapping[str, Any], kind: str, faults: Faults) -> No
             f"a {kind} study has {len(tables)} workloads",
             'wanted one; split the study, or use kind = "mixed"',
         )
-    if kind != "hardware" and not tables:
+    if kind not in ("hardware", "fleet") and not tables:
         faults.missing(("workload",), 'a table such as [workload.main] with model = "…"')
 
 

@@ -14,7 +14,7 @@ ROOMS_OF = {
     "numpy": ("simkernel/*", "costdata/*", "planner/*", "app.py"),
     "numba": ("simkernel/replay/*",),
     "moocore": ("planner/pareto.py",),
-    "highspy": ("planner/fleet/program.py",),
+    "highspy": ("planner/fleet/highs.py",),
     "duckdb": ("planner/archive/*", "planner/calibration/engine_timings.py"),
     "pyarrow": ("planner/archive/*",),
     "pydantic": ("planner/study/*",),

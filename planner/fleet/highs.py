@@ -1,0 +1,127 @@
+"""The solver: a written program handed to HiGHS, its answer with status, bound and gap."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from planner.fleet.linear import Linear, Terms
+from simkernel.columns import Floats
+
+STATUS = {
+    highspy.HighsModelStatus.kOptimal: "optimal",
+    highspy.HighsModelStatus.kInfeasible: "infeasible",
+    highspy.HighsModelStatus.kUnbounded: "unbounded",
+    highspy.HighsModelStatus.kUnboundedOrInfeasible: "unbounded",
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A program in the solver; `whole` marks the columns that were to be whole."""
+
+    engine: highspy.Highs
+    whole: np.ndarray
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status in words, value, proved bound, gap, and the columns (NaN where there is no plan)."""
+
+    status: str
+    value: float
+    bound: float
+    gap_frac: float
+    columns: Floats
+
+
+def model(linear: Linear, objective: Terms, fixed: float) -> Model:
+    """A program that minimises the sum of some terms."""
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(linear.lower), len(linear.row_low)
+    cost = np.zeros(lp.num_col_)
+    cost[list(objective)] = list(objective.values())
+    lp.col_cost_, lp.offset_ = cost, fixed
+    lp.col_lower_, lp.col_upper_ = np.array(linear.lower), np.array(linear.upper)
+    lp.row_lower_, lp.row_upper_ = np.array(linear.row_low), np.array(linear.row_high)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = np.array([*linear.starts, len(linear.places)])
+    lp.a_matrix_.index_, lp.a_matrix_.value_ = np.array(linear.places), np.array(linear.values)
+    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+    lp.integrality_ = [kinds[is_whole] for is_whole in linear.whole]
+    engine = _quiet()
+    engine.setOptionValue("output_flag", False)
+    engine.passModel(lp)
+    return Model(engine, np.array(linear.whole, dtype=bool))
+
+
+def add_row(one: Model, terms: Terms, low: float = -np.inf, high: float = np.inf) -> None:
+    """A row more."""
+    places = np.array(list(terms), dtype=np.int32)
+    one.engine.addRow(low, high, len(places), places, np.array(list(terms.values()), float))
+
+
+def add_column(one: Model, cost: float, rows: Terms) -> None:
+    """A column more, from 0 on."""
+    places = np.array(list(rows), dtype=np.int32)
+    values = np.array(list(rows.values()), float)
+    one.engine.addCol(cost, 0.0, np.inf, len(places), places, values)
+
+
+def solved(one: Model, gap_frac: float, limit_s: float, start: Floats | None) -> Answer:
+    """The best solution in a time.
+
+    Parameters
+    ----------
+    gap_frac : at which it may stop
+    limit_s : after which it gives the best so far [s]
+    start : columns to begin with
+    """
+    engine = one.engine
+    engine.setOptionValue("mip_rel_gap", gap_frac)
+    engine.setOptionValue("time_limit", limit_s)
+    if start is not None and len(start) == len(one.whole) and np.isfinite(start).all():
+        begun = highspy.HighsSolution()
+        begun.col_value = start.tolist()
+        engine.setSolution(begun)
+    engine.run()
+    info = engine.getInfo()
+    is_there = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    word = STATUS.get(engine.getModelStatus(), "feasible" if is_there else "no plan in time")
+    if word == "unbounded" or not is_there:
+        return Answer(_sure(word, one, limit_s), np.nan, np.nan, np.nan,
+                      np.full(len(one.whole), np.nan))  # fmt: skip
+    columns = np.array(engine.getSolution().col_value)[: len(one.whole)]
+    columns[one.whole] = np.rint(columns[one.whole])
+    value = float(info.objective_function_value)
+    return Answer(word, value, float(info.mip_dual_bound), float(info.mip_gap), columns)
+
+
+def _sure(word: str, one: Model, limit_s: float) -> str:
+    """Which of unbounded and infeasible it is: without an objective only one is left."""
+    if word != "unbounded":
+        return word
+    engine = one.engine
+    count = engine.getNumCol()
+    engine.changeColsCost(count, np.arange(count, dtype=np.int32), np.zeros(count))
+    engine.setOptionValue("time_limit", limit_s)
+    engine.run()
+    status = engine.getModelStatus()
+    return "unbounded" if status == highspy.HighsModelStatus.kOptimal else "infeasible"
+
+
+def _quiet() -> highspy.Highs:
+    """A solver that says nothing: its constructor prints a banner that no option turns off."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        return highspy.Highs()  # type: ignore[no-untyped-call]
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

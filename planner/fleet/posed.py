@@ -1,0 +1,197 @@
+"""A purchase study as a problem: its workloads swept, its units priced, its calendar laid out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from costdata.catalog import Catalog
+from planner.costing.terms import terms_of
+from planner.fleet.offers import (
+    Unit,
+    contract_deal,
+    deals_of,
+    lessors_of,
+    rate_of,
+    unit_of,
+)
+from planner.fleet.options import (
+    Offer,
+    hardware_offers,
+    hardware_study,
+    offers_of,
+    option_of,
+    workload_study,
+)
+from planner.fleet.problem import (
+    Asset,
+    Deal,
+    Horizon,
+    Limits,
+    Option,
+    Problem,
+    Risk,
+    Run,
+    Stream,
+)
+from planner.fleet.tree import Branch, Tree, tree_of
+from planner.search.workforce import Workforce
+from planner.study.fleet import Demand
+from planner.study.read import Study
+from simkernel.columns import Floats
+
+MW = 1e6
+WEEKS_PER_YEAR = 365.25 / 7.0
+
+
+class Stock:
+    """Assets and deals as they are found among the offers of workloads.
+
+    Parameters
+    ----------
+    study, catalog : of the plan
+    offers : of every workload
+    """
+
+    def __init__(self, study: Study, catalog: Catalog, offers: Sequence[Offer]) -> None:
+        self.assets: list[Asset] = []
+        self.deals: list[Deal] = []
+        self.places: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        units: dict[tuple[str, str], Unit] = {}
+        for offer in offers:
+            where, own = (offer.name, offer.site), unit_of(study, catalog, offer)
+            units[where] = units[where].dearer(own) if where in units else own
+        for where, unit in units.items():
+            own_place = len(self.assets)
+            self.assets.append(unit.asset)
+            self.places[where] = [(own_place, 0.0)]
+            self.deals += list(deals_of(study, catalog, unit, own_place))
+            for lessor, contracts in lessors_of(study, unit):
+                place = len(self.assets)
+                self.assets.append(lessor)
+                lost = max(one.lost_frac for one in contracts)
+                self.places[where].append((place, lost))
+                self.deals += [
+                    contract_deal(study, one, lessor, rate_of(catalog, one, unit), place)
+                    for one in contracts
+                ]
+
+    def options(self, study: Study, offers: Sequence[Offer]) -> list[Option]:
+        """Ways to do one workload: all of its plans on the buyer's floor, at a lessor's the least.
+
+        A rent is for the unit whatever it draws, so of one chip the plan with fewest units is best
+        there; of runs each plan may be the one that is done in time.
+        """
+        found: list[Option] = []
+        least: dict[tuple[str, str], Offer] = {}
+        for offer in offers:
+            where = (offer.name, offer.site)
+            if where not in least or offer.units < least[where].units:
+                least[where] = offer
+        for offer in offers:
+            where = (offer.name, offer.site)
+            for place, lost in self.places[where]:
+                asset, is_run = self.assets[place], not math.isnan(offer.days)
+                if asset.is_own or is_run or (asset.may_serve and least[where] is offer):
+                    found.append(option_of(study, offer, place, lost))
+        return found
+
+
+def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Problem:
+    """The study as a problem; raises as a run of each workload's own study."""
+    fleet, terms = study.fleet, terms_of(study.costing, catalog)
+    offers = {
+        name: offers_of(workload_study(study, name), catalog, workers) for name in study.workloads
+    }
+    if not offers:
+        offers = {"": hardware_offers(hardware_study(study), catalog)}
+    stock = Stock(study, catalog, [offer for own in offers.values() for offer in own])
+    tree = calendar_of(study)
+    streams, runs = [], []
+    for name, work in study.workloads.items():
+        demand, options = fleet.demand.get(name, Demand()), stock.options(study, offers[name])
+        if work.kind == "serve":
+            streams.append(_stream(study, name, demand, options, tree))
+        else:
+            runs.append(_run(study, name, demand, options, stock.assets))
+    years = fleet.period_years
+    return Problem(
+        Horizon(fleet.periods, years, float(terms.wacc_frac[0])), tree, stock.assets, stock.deals,
+        streams, runs, limits_of(study), float(terms.staff_usd_per_year[0]),
+        risk=Risk(fleet.risk.weight, fleet.risk.tail_frac) if fleet.risk else Risk(),
+        move_periods=max(math.ceil(fleet.move_weeks / WEEKS_PER_YEAR / years - 1e-9), 1),
+        review_periods=max(round(1.0 / years), 1),
+    )  # fmt: skip
+
+
+def calendar_of(study: Study) -> Tree:
+    """Periods, and the branches that may come."""
+    fleet = study.fleet
+    return tree_of(fleet.periods, [
+        Branch(b.name, b.period, b.chance, b.demand,
+               math.ceil(b.late_weeks / WEEKS_PER_YEAR / fleet.period_years - 1e-9))
+        for b in fleet.branches
+    ])  # fmt: skip
+
+
+def levels_of(study: Study, demand: Demand) -> Floats:
+    """Demand of each period in multiples of the workload, whatever branch comes; (t,)."""
+    periods = np.arange(study.fleet.periods)
+    if demand.levels is not None:
+        found = np.array(demand.levels, float)
+    else:
+        growth = 1.0 + demand.growth_frac_per_year
+        found = demand.level * growth ** (periods * study.fleet.period_years)
+    if demand.ramp:
+        ends = (
+            demand.ramp.from_period,
+            max(demand.ramp.until_period, demand.ramp.from_period + 1),
+        )
+        found = found * np.interp(periods, ends, (1.0, demand.ramp.to))
+    for spike in demand.spikes:
+        found = np.where(periods == spike.period, found * spike.times, found)
+    if demand.fan_out:
+        found = np.where(
+            periods >= demand.fan_out.from_period, found * demand.fan_out.times, found
+        )
+    return np.asarray(found)
+
+
+def limits_of(study: Study) -> Limits:
+    """What must not be passed."""
+    fleet, limits = study.fleet, study.limits
+    watts = {site: mw * MW for site, mw in fleet.site_mw.items()}
+    if "peak_facility_mw" in limits:
+        for site in study.costing.site:
+            own = limits["peak_facility_mw"] * MW
+            watts[site] = min(watts.get(site, own), own)
+    return Limits(
+        site_w=watts,
+        budget_usd=np.array(fleet.budget_usd_per_period or [np.nan] * fleet.periods, float),
+        capex_usd=limits.get("capex_usd", math.nan),
+        kgco2e=limits.get("kgco2e", math.nan),
+        kgco2e_per_year=math.nan if fleet.kgco2e_per_year is None else fleet.kgco2e_per_year,
+        site_it_w={site: mw * MW for site, mw in fleet.site_it_mw.items()},
+        site_racks=fleet.site_racks,
+        clean_frac=math.nan if fleet.clean_frac is None else fleet.clean_frac,
+        survive_units=fleet.survive_units,
+        survive_site_frac=fleet.survive_site_frac,
+    )
+
+
+def _stream(study: Study, name: str, demand: Demand, options: list[Option], tree: Tree) -> Stream:
+    levels = levels_of(study, demand)[tree.period] * tree.factors.get(name, 1.0)
+    by_hour = np.array(demand.by_hour or (1.0,), float)
+    return Stream(name, levels, options, by_hour, demand.headroom_frac)
+
+
+def _run(
+    study: Study, name: str, demand: Demand, options: list[Option], assets: Sequence[Asset]
+) -> Run:
+    due = study.fleet.periods - 1 if demand.due is None else demand.due
+    block = 0.0
+    if demand.block_devices is not None and options:
+        block = demand.block_devices / assets[options[0].asset].devices
+    return Run(name, demand.start, due, options, demand.may_pause, block, demand.stop_hours)
