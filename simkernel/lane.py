@@ -31,7 +31,6 @@ class Lane:
     held_sequences : (n,) that decode at once when it is full, as `full_lane.held` has it
     thrown_frac : (n,) times that a full lane puts a request back, as `full_lane.thrown` has it
     budget_tokens : (n,) tokens in a step, at most
-    slower_frac : (n,) or 0: extra time of every step, under a power cap
     clumped_frac : (n,) how requests come to a lane: 1 at random, 0 one by one at even gaps, as
         many lanes get them that are served in turn, or by who has least
     crowd_frac : (n,) variance of the number in a lane, over that of a lane for itself
@@ -48,7 +47,6 @@ class Lane:
     held_sequences: Floats
     thrown_frac: Floats
     budget_tokens: Floats
-    slower_frac: Column = 0.0
     clumped_frac: Column = 1.0
     crowd_frac: Column = 1.0
     queries: Column = 1.0
@@ -187,11 +185,11 @@ def lane_step_s(lane: Lane, standing: Standing, carried: Carried | None = None) 
     if carried is not None:
         kernels_s = np.maximum(kernels_s, floors.launch_s * (carried.prompts > 0.0))
     host_s = engine.host_s(lane.stages, sequences)
-    return np.asarray(kernels_s * (1.0 + lane.slower_frac) + host_s)
+    return np.asarray(kernels_s + host_s)
 
 
 def plain_parts(lane: Lane, standing: Standing) -> dict[str, Floats]:
-    """What a step without prompts is made of, by name, before a power cap; (n,) each [s]."""
+    """What a step without prompts is made of, by name; (n,) each [s]."""
     at = lane.curves.place(standing.tokens)
     parts = {
         "layers": at.read(lane.curves.floors.layers),

@@ -11,6 +11,8 @@ import numpy as np
 
 from simkernel.columns import Column
 
+LEAST_CLOCK_FRAC = 1e-3  # our choice: no clock, and no time without an end
+
 
 def capped_clock_frac(cap_w: Column, floor_w: Column, peak_w: Column) -> Column:
     """Clock under a cap, over the clock without one.
@@ -25,6 +27,25 @@ def capped_clock_frac(cap_w: Column, floor_w: Column, peak_w: Column) -> Column:
     P = P0 + k f^3, voltage following frequency: ((cap - P0)/(peak - P0))^(1/3).
     """
     return np.minimum(np.cbrt((cap_w - floor_w) / (peak_w - floor_w)), 1.0)
+
+
+def held_clock_frac(cap_w: Column, context_w: Column, busy_w: Column) -> Column:
+    """Clock at which a device keeps its cap, over the clock without one.
+
+    Parameters
+    ----------
+    cap_w, context_w : (n,) the cap, and power with nothing running [W]
+    busy_w : (n,) power at full clock; below the cap the clock stays [W]
+
+    Notes
+    -----
+    A cap below the context's power is kept by no clock: the least one is told, and a step of a
+    thousand times.
+    """
+    floor_w = np.minimum(context_w, cap_w)
+    over_w = np.maximum(busy_w, cap_w * (1.0 + 1e-12))
+    clock = np.where(busy_w > cap_w, capped_clock_frac(cap_w, floor_w, over_w), 1.0)
+    return np.maximum(clock, LEAST_CLOCK_FRAC)
 
 
 def capped_slowdown_frac(clock_frac: Column, compute_frac: Column) -> Column:

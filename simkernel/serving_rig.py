@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from simkernel.capped_passes import PowerLimit
 from simkernel.columns import Floats, is_one_row, kept
 from simkernel.hardware import OPERATIONS, Chips, GemmCurve, LinkCurve
 from simkernel.models import Model
@@ -23,7 +24,8 @@ from simkernel.traffic import Network, network
 class Rig:
     """What does not change from step to step: a model on placed chips under an engine.
 
-    `chips` and `grouped_chips` have the engine's product curves, (n,) rows both.
+    `chips` and `grouped_chips` have the engine's product curves, (n,) rows both; `limit` is None
+    where no power is capped.
     """
 
     model: Model
@@ -34,6 +36,7 @@ class Rig:
     curves: EngineCurves
     placement: Placement
     network: Network
+    limit: PowerLimit | None = None
 
     @cached_property
     def kernels(self) -> Chips:
@@ -47,7 +50,12 @@ class Rig:
 
 
 def rig_of(
-    model: Model, engine: Engine, chips: Chips, curves: EngineCurves, plans: ServingPlans
+    model: Model,
+    engine: Engine,
+    chips: Chips,
+    curves: EngineCurves,
+    plans: ServingPlans,
+    limit: PowerLimit | None = None,
 ) -> Rig:
     """Plans on chips under an engine; `chips` and `curves` have one row per plan.
 
@@ -61,7 +69,7 @@ def rig_of(
     able = replace(_weights_only(chips, curves.gemm), scaleup=links)
     grouped = _weights_only(chips, curves.grouped)
     wires = network(able, plans.supernode_devices, plans.oversubscription)
-    return Rig(model, engine, plans, able, grouped, curves, placement, wires)
+    return Rig(model, engine, plans, able, grouped, curves, placement, wires, limit)
 
 
 def _first_column(links: LinkCurve, all_reduce: LinkCurve) -> dict[str, Floats]:

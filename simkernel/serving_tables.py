@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from simkernel.capped_passes import elapsed_s
 from simkernel.columns import Codes, Column, Floats
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts
@@ -48,17 +49,15 @@ def step_tables(
     most_sequences: int,
     most_tokens: int,
     most_context_tokens: int,
-    slower_frac: float = 0.0,
     duty: DutyWatts | None = None,
 ) -> StepTables:
     """Tables of the one plan of a rig.
 
     Parameters
     ----------
-    rig : one candidate
+    rig : one candidate, under its power cap
     most_sequences, most_tokens : in a step of one lane
     most_context_tokens : prompt and output of the longest request
-    slower_frac : extra time of kernels under a power cap
     duty : watts of a device by what is busy; no joules without
     """
     tokens = spaced(most_tokens, TOKEN_RATIO, WHOLE_TO)
@@ -78,15 +77,15 @@ def step_tables(
     is_apart = int(rig.plans.attention_data_parallel[0]) > 1
     apart = APART if is_apart else ()
     parts = {
-        "token": _whole(layers, lambda name: name not in (*NOT_LAYERS, *apart)),
-        "sequence": _whole(heads, lambda name: name == HEAD),
-        "decode": _whole(decodes, lambda name: name == ATTENTION),
-        "prefill": chunked,
+        "token": _wanted(layers, lambda name: name not in (*NOT_LAYERS, *apart)),
+        "sequence": _wanted(heads, lambda name: name == HEAD),
+        "decode": _wanted(decodes, lambda name: name == ATTENTION),
+        "prefill": [chunked],
     }
     shapes = {"decode": pairs[0].shape, "prefill": met[0].shape}
     seconds = {}
-    for part, total in parts.items():
-        rows = _seconds(total, slower_frac)
+    for part, passes in parts.items():
+        rows = _seconds(rig, passes)
         seconds[part] = rows.reshape(shapes.get(part, rows.shape))
     host_s: dict[str, Column] = {"token": step_s, "sequence": each_s * sequences}
     return StepTables(
@@ -101,18 +100,18 @@ def step_tables(
         prefill_s=seconds["prefill"],
         least_prefill_s=float(launched_s(rig)[0]) + step_s,
         joules=_joules(rig, parts, seconds, host_s, duty) if duty else None,
-        together=_together(rig, layers, slower_frac, duty) if is_apart else None,
+        together=_together(rig, layers, duty) if is_apart else None,
     )
 
 
-def _together(
-    rig: Rig, layers: Parts, slower_frac: float, duty: DutyWatts | None
-) -> TogetherTables:
+def _together(rig: Rig, layers: Parts, duty: DutyWatts | None) -> TogetherTables:
     """Experts and their exchange by the tokens of a copy, as all copies share them."""
-    shared = {name: layers.get(part, Pass()) for name, part in SHARED.items()}
-    covers = _whole(layers, lambda name: name not in (*NOT_LAYERS, *APART, WIRES))
-    none = np.zeros(len(np.ravel(covers.floor_s)))
-    seconds = {name: _seconds(total, slower_frac) + none for name, total in shared.items()}
+    shared = {name: [layers.get(part, Pass())] for name, part in SHARED.items()}
+    covers_s = _seconds(
+        rig, _wanted(layers, lambda name: name not in (*NOT_LAYERS, *APART, WIRES))
+    )
+    none = np.zeros(len(np.ravel(covers_s)))
+    seconds = {name: _seconds(rig, passes) + none for name, passes in shared.items()}
     joules = {f"{name}_j": none for name in shared}
     if duty:
         joules = {
@@ -123,7 +122,7 @@ def _together(
     return TogetherTables(
         **{f"{name}_s": values for name, values in seconds.items()},
         **joules,
-        covers_s=_seconds(covers, slower_frac),
+        covers_s=covers_s,
         layers_frac=layers_frac,
         hides_frac=float(hides_frac[0]),
     )
@@ -131,24 +130,25 @@ def _together(
 
 def _joules(
     rig: Rig,
-    parts: dict[str, Pass],
+    parts: dict[str, list[Pass]],
     seconds: dict[str, Floats],
     host_s: dict[str, Column],
     duty: DutyWatts,
 ) -> StepJoules:
     """Energies in the shapes of the seconds."""
     found = {
-        f"{name}_j": _part_joules(rig, total, seconds[name], host_s.get(name, 0.0), duty)
-        for name, total in parts.items()
+        f"{name}_j": _part_joules(rig, passes, seconds[name], host_s.get(name, 0.0), duty)
+        for name, passes in parts.items()
     }
     rest_w = float(np.ravel(duty.context_w)[0])
     return StepJoules(**found, idle_w=rest_w * float(rig.plans.devices[0]))
 
 
 def _part_joules(
-    rig: Rig, total: Pass, table_s: Floats, host_s: Column, duty: DutyWatts
+    rig: Rig, passes: list[Pass], table_s: Floats, host_s: Column, duty: DutyWatts
 ) -> Floats:
     """Of all devices of a replica: at rest all the time, and more for what is busy."""
+    total = sum(passes, start=Pass())
     rest_w, memory_w, compute_w, link_w = (
         float(np.ravel(value)[0])
         for value in (duty.context_w, duty.memory_w, duty.compute_w, duty.link_w)
@@ -201,10 +201,9 @@ def _zeros(like: Floats) -> Codes:
     return np.zeros(len(like), dtype=np.int64)
 
 
-def _whole(parts: Parts, is_wanted: Callable[[str], bool]) -> Pass:
-    wanted = [part for name, part in parts.items() if is_wanted(name)]
-    return sum(wanted, start=Pass())
+def _wanted(parts: Parts, is_wanted: Callable[[str], bool]) -> list[Pass]:
+    return [part for name, part in parts.items() if is_wanted(name)]
 
 
-def _seconds(total: Pass, slower_frac: float) -> Floats:
-    return np.asarray(total.floor_s, float) * (1.0 + slower_frac)
+def _seconds(rig: Rig, passes: list[Pass]) -> Floats:
+    return np.asarray(elapsed_s(passes, rig.chips.power, rig.limit), float)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from simkernel.capped_passes import elapsed_s
 from simkernel.columns import Codes, Column, Floats, distinct, kept
 from simkernel.ops import Parts
 from simkernel.serving_passes import launched_s, prefill_attention
@@ -27,10 +28,10 @@ from simkernel.step_parts import (
     step_parts,
 )
 
-QUANTITIES = ("floor_s", "compute_s", "peak_compute_s", "peak_hbm_s", "inside_s")
-"""What is kept of a pass: elapsed seconds, busy ones, and seconds at full rate for watts."""
+QUANTITIES = ("floor_s", "peak_compute_s", "peak_hbm_s", "inside_s")
+"""What is kept of a pass: elapsed seconds, under its cap, and those at full rate for watts."""
 
-FLOOR, COMPUTE, PEAK_COMPUTE, PEAK_HBM, INSIDE = range(len(QUANTITIES))
+FLOOR, PEAK_COMPUTE, PEAK_HBM, INSIDE = range(len(QUANTITIES))
 
 RATIO = 2.0**0.25
 """Between points of the grid: steps are nearly straight lines between them (tested to 1%)."""
@@ -188,32 +189,34 @@ def step_curves(
     first, layout = distinct(_layout_columns(rig))
     points = RATIO ** np.arange(int(np.ceil(np.log(most_tokens) / np.log(RATIO))) + 2)
     rows, tokens = np.repeat(first, len(points)), np.tile(points, len(first))
-    parts = step_parts(taken_rig(rig, rows), tokens, np.full(len(rows), context_tokens))
+    steps = taken_rig(rig, rows)
+    parts = step_parts(steps, tokens, np.full(len(rows), context_tokens))
     shape = (len(first), len(points))
     rows, lengths = np.repeat(first, len(prompt_tokens)), np.tile(prompt_tokens, len(first))
-    met = prefill_attention(taken_rig(rig, rows), np.ones(len(rows)), lengths)
+    prompts = taken_rig(rig, rows)
+    met = {ATTENTION: prefill_attention(prompts, np.ones(len(rows)), lengths)}
     is_apart = bool(np.any(rig.plans.attention_data_parallel > 1))
     apart = (EXPERTS, EXCHANGE) if is_apart else ()
     return StepCurves(
         layout=layout,
         points=points,
-        layers_s=_summed(parts, lambda name: name not in (ATTENTION, HEAD, *apart), shape),
-        head_s=_summed(parts, lambda name: name == HEAD, shape),
-        decode_s=_summed(parts, lambda name: name == ATTENTION, shape),
-        prompts_s=_summed({ATTENTION: met}, lambda _: True, (len(first), len(prompt_tokens))),
+        layers_s=_summed(steps, parts, lambda name: name not in (ATTENTION, HEAD, *apart), shape),
+        head_s=_summed(steps, parts, lambda name: name == HEAD, shape),
+        decode_s=_summed(steps, parts, lambda name: name == ATTENTION, shape),
+        prompts_s=_summed(prompts, met, lambda _: True, (len(first), len(prompt_tokens))),
         launch_s=launched_s(rig)[first],
-        shared=_shared(rig, parts, shape) if is_apart else None,
+        shared=_shared(rig, steps, parts, shape) if is_apart else None,
     )
 
 
-def _shared(rig: Rig, parts: Parts, shape: tuple[int, int]) -> SharedCurves:
-    """What attention copies share, from the parts of a step."""
+def _shared(rig: Rig, steps: Rig, parts: Parts, shape: tuple[int, int]) -> SharedCurves:
+    """What attention copies share, from the parts of steps, a row each."""
     beside = (ATTENTION, HEAD, EXPERTS, EXCHANGE, WIRES)
     layers_frac, hides_frac = overlap_fracs(rig)
     return SharedCurves(
-        experts_s=_summed(parts, lambda name: name == EXPERTS, shape),
-        exchange_s=_summed(parts, lambda name: name == EXCHANGE, shape),
-        covers_s=_summed(parts, lambda name: name not in beside, shape)[FLOOR],
+        experts_s=_summed(steps, parts, lambda name: name == EXPERTS, shape),
+        exchange_s=_summed(steps, parts, lambda name: name == EXCHANGE, shape),
+        covers_s=_summed(steps, parts, lambda name: name not in beside, shape)[FLOOR],
         layers_frac=layers_frac,
         hides_frac=hides_frac,
     )
@@ -232,6 +235,7 @@ def _layout_columns(rig: Rig) -> list[Codes]:
     chips = rig.chips
     columns += [chips.scaleup_bytes_per_s, chips.scaleout_bytes_per_s]
     columns += [chips.scaleup_topology_code]
+    columns += [rig.limit.cap_frac] if rig.limit is not None else []
     return [_bits(np.broadcast_to(column, len(rig.plans))) for column in columns]
 
 
@@ -240,11 +244,15 @@ def _bits(column: Floats) -> Codes:
     return np.ascontiguousarray(column, float).view(np.int64) if is_real else column
 
 
-def _summed(parts: Parts, is_wanted: Callable[[str], bool], shape: tuple[int, int]) -> Floats:
-    """Quantities of the wanted parts, summed; (k, *shape)."""
+def _summed(
+    rig: Rig, parts: Parts, is_wanted: Callable[[str], bool], shape: tuple[int, int]
+) -> Floats:
+    """Quantities of the wanted parts, summed, each row at the clock of its cap; (k, *shape)."""
     wanted = [part for name, part in parts.items() if is_wanted(name)]
     total = np.zeros((len(QUANTITIES), shape[0] * shape[1]))
     for i, name in enumerate(QUANTITIES):
         for part in wanted:
             total[i] += getattr(part, name)
+    if rig.limit is not None:
+        total[FLOOR] = elapsed_s(wanted, rig.chips.power, rig.limit)
     return total.reshape(len(QUANTITIES), *shape)

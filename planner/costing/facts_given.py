@@ -149,7 +149,7 @@ def _of_planning(study: Study, catalog: Catalog) -> Iterator[str]:
     chips = study.axes["accelerator"]
     if chips != (ALL,) and all(_is_all_in(study, catalog, str(chip)) for chip in chips):
         yield "defaults.head_node_usd"
-    if study.kind != "train" or study.axes["power_cap_frac"] == (1,):
+    if study.kind == "hardware" or study.axes["power_cap_frac"] == (1,):
         yield "clock_following.*"
     if study.kind == "hardware":
         yield from OF_A_RUN

@@ -22,7 +22,7 @@ from planner.serving.load import Load
 from planner.serving.metrics import STATISTICS
 from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.sizing import Capacity, Rule, capacity, paces_at, replicas_for
-from planner.serving.watts import LaneWatts, capped_slower_frac, lane_watts
+from planner.serving.watts import LaneWatts, lane_watts
 from planner.training.evaluate import Evaluated, Limit
 from simkernel.columns import Floats, Masks
 from simkernel.drafting import expected_tokens, token_sd_tokens
@@ -90,7 +90,7 @@ def evaluate(
     plans = serving_plans(engine, columns)
     rig = serving_rig(engine, columns, plans, accelerator)
     cap_frac = np.asarray(columns["power_cap_frac"], float)
-    lane = lane_of(engine, rig, cap_frac)
+    lane = lane_of(engine, rig)
     lanes = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
     lane = shared(engine, columns, lane, lanes)
     fleet = fleet_of(engine, columns, plans, lane, replicas)
@@ -103,7 +103,7 @@ def evaluate(
     return found
 
 
-def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
+def lane_of(engine: ServeEngine, rig: Rig) -> Lane:
     """Lanes of the busiest window for every candidate, under its power cap."""
     mix, plans, host = engine.load.peak.mix, rig.plans, rig.engine
     curves = step_curves(
@@ -114,7 +114,7 @@ def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
     mean_room = np.maximum(room / each / plans.pipeline_parallel, 0.0)
     places = np.minimum(mean_room, most_sequences(plans))
     most = most_sequences(plans)
-    lane = Lane(
+    return Lane(
         curves=curves,
         engine=host,
         mix=mix,
@@ -126,10 +126,6 @@ def lane_of(engine: ServeEngine, rig: Rig, cap_frac: Floats) -> Lane:
         **drafted(plans),
         copies=plans.attention_data_parallel * 1.0,
     )
-    if np.all(cap_frac >= 1.0):
-        return lane
-    slower = capped_slower_frac(rig, lane, pace(lane, most_arrivals(lane)), cap_frac)
-    return replace(lane, slower_frac=slower)
 
 
 def drafted(plans: ServingPlans) -> dict[str, Floats]:

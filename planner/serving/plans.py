@@ -11,7 +11,8 @@ from planner.axes import TWO_BATCHES
 from planner.serving.engine import ServeEngine
 from planner.space.wires_given import as_given, is_as_sold
 from simkernel import plugins
-from simkernel.columns import taken
+from simkernel.capped_passes import PowerLimit
+from simkernel.columns import Floats, taken
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS, SCALEOUT_FABRICS
 from simkernel.placement import order_code
 from simkernel.serving_plans import ServingPlans
@@ -79,4 +80,18 @@ def serving_rig(
         shelf, devices = engine.shelf(accelerator), np.asarray(plans.devices, float)
         chips = as_given(chips, columns, levels, engine.catalog, shelf, devices)
     curves = taken(engine.curves(accelerator), rows)
-    return rig_of(engine.model, engine.host(accelerator), chips, curves, plans)
+    limit = _limit(engine, np.asarray(columns["power_cap_frac"], float))
+    return rig_of(engine.model, engine.host(accelerator), chips, curves, plans, limit)
+
+
+def _limit(engine: ServeEngine, cap_frac: Floats) -> PowerLimit | None:
+    """Caps on power with what follows the clock; None where no plan has one."""
+    if np.all(cap_frac >= 1.0):
+        return None
+    follow_frac = engine.catalog.clock_following()
+    return PowerLimit(
+        cap_frac=cap_frac,
+        compute_frac=follow_frac["compute"],
+        memory_frac=follow_frac["memory"],
+        communication_frac=follow_frac["communication"],
+    )

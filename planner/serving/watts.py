@@ -1,4 +1,4 @@
-"""Watts of the devices of a serving lane, from what its steps keep busy, and what a cap does."""
+"""Watts of the devices of a serving lane, from what its steps keep busy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from simkernel.columns import Floats
 from simkernel.lane import Lane
 from simkernel.lane_pace import Pace
 from simkernel.power import DutyWatts, device_w, duty_watts, host_w
-from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac
 from simkernel.serving_rig import Rig
-from simkernel.step_curves import COMPUTE, FLOOR, INSIDE, PEAK_COMPUTE, PEAK_HBM
+from simkernel.step_curves import FLOOR, INSIDE, PEAK_COMPUTE, PEAK_HBM
 
 
 @dataclass(frozen=True)
@@ -70,19 +69,3 @@ def mean_step(lane: Lane, at: Pace) -> Floats:
     if curves.shared is not None:
         total[FLOOR] = np.minimum(total[FLOOR], at.step_s)
     return total
-
-
-def capped_slower_frac(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> Floats:
-    """Extra time of the kernels of a step when the cap lowers the clock; (n,).
-
-    What waits for arithmetic stretches; its share is taken as all time that arithmetic is busy.
-    """
-    power, kernels = rig.chips.power, mean_step(lane, at)
-    floor_s = np.maximum(kernels[FLOOR], 1e-12)
-    shares = (np.minimum(kernels[i] / floor_s, 1.0) for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE))
-    busy_w, cap_w = device_w(power, *shares), power.cap_w * cap_frac
-    floor_w = np.minimum(power.context_w, cap_w)
-    clock = capped_clock_frac(cap_w, floor_w, np.maximum(busy_w, cap_w * (1.0 + 1e-12)))
-    clock = np.where(busy_w > cap_w, clock, 1.0)
-    share = np.minimum(kernels[COMPUTE] / floor_s, 1.0)
-    return np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), share))

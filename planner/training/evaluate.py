@@ -27,7 +27,7 @@ from simkernel.hardware import PRECISIONS, SCALEOUT_FABRICS, Chips
 from simkernel.ledger import Ledger
 from simkernel.placement import order_code
 from simkernel.power import device_w, host_w, mean_device_w
-from simkernel.power_cap import capped_clock_frac, capped_slowdown_frac, following_frac
+from simkernel.power_cap import capped_slowdown_frac, following_frac, held_clock_frac
 from simkernel.train import Step, training_step
 
 SECONDS_PER_DAY = 86400.0
@@ -243,11 +243,8 @@ def _capped(
     shares = [step.memory_frac, step.compute_frac, step.network_frac]
     busy_w = device_w(power, *(np.minimum(share / busy_frac, 1.0) for share in shares))
     cap_w = power.cap_w * plans.power_cap_frac
-    is_over = busy_w > cap_w
-    floor_w = np.minimum(power.context_w, cap_w)
-    clock = np.where(is_over, capped_clock_frac(cap_w, floor_w, np.maximum(busy_w, cap_w)), 1.0)
-    slower_frac = _following(step, busy_frac, follow_frac)
-    slower = np.asarray(capped_slowdown_frac(np.maximum(clock, 1e-3), slower_frac))
+    clock = held_clock_frac(cap_w, power.context_w, busy_w)
+    slower = np.asarray(capped_slowdown_frac(clock, _following(step, busy_frac, follow_frac)))
     terms = {**step.time.terms, "power_cap": step_s * slower}
     scale = 1.0 / (1.0 + slower)
     capped = replace(

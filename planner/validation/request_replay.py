@@ -110,7 +110,7 @@ def logged_run(row: TruthRow, catalog: Catalog) -> LoggedRun:
         pool_blocks=pool_blocks(rig, mix.context_tokens),
         max_context_tokens=longest,
     )
-    tables = step_tables(rig, fleet.max_batch, fleet.token_budget, longest, 0.0)
+    tables = step_tables(rig, fleet.max_batch, fleet.token_budget, longest)
     return LoggedRun(row, model, plan, log, fleet, tables)
 
 

@@ -47,7 +47,7 @@ def rig(name):
 def made(request):
     one = rig(request.param)
     duty = duty_watts(one.chips.power, 0.5, 0.3, 0.1, 1e9)
-    return one, step_tables(one, 512, 8192, 16_384, 0.0, duty)
+    return one, step_tables(one, 512, 8192, 16_384, duty)
 
 
 def rows(one, count):
@@ -152,7 +152,7 @@ def test_a_prompt_is_never_quicker_than_its_launch(made):
 def test_curves_are_tables_on_a_coarser_grid():
     """Closed form and replay would be of two machines."""
     one = rig("llama-3.1-70b")
-    tables = step_tables(one, 512, 8192, 16_384, 0.0)
+    tables = step_tables(one, 512, 8192, 16_384)
     curves = step_curves(one, 8192.0, 1000.0, np.array([100.0, 2000.0]))
     for tokens in (1.0, 7.0, 63.0, 300.0, 1111.0, 5000.0, 8192.0):
         read = curves.floor_of(curves.layers_s, np.array([tokens]))[0]
