@@ -269,6 +269,12 @@ def find_metric(name: str) -> Metric:
     return METRICS[name.removesuffix("_low").removesuffix("_high")]
 
 
+def can_be_negative(name: str) -> bool:
+    """True where a value below 0 means something: money may be earned, room may lack."""
+    metric = find_metric(name)
+    return metric.unit.startswith("USD") or metric.name == "headroom_bytes"
+
+
 def is_at_least(name: str) -> bool:
     """True where a limit is the least allowed value: what is better when it is larger."""
     return find_metric(name).direction == "maximise"

@@ -12,7 +12,7 @@ from simkernel.columns import Column, Floats, Masks
 
 HALVINGS = 60  # of an interval of logarithms: to the last bit of a double
 MTBF_S = (1e-3, 1e15)  # our choice: a job that never starts, and one that outlives everything
-TRIES_LOG_MOST = 700.0  # e^700 is the end of a double: a job that never finishes a segment
+TRIES_LOG_MOST = 100.0  # our choice: a job that never finishes a segment; powers of it are finite
 SPARES_MOST = 100_000  # our choice: no fleet holds more units ready than it ever had
 
 FIRST_ORDER_FRAC = 0.99

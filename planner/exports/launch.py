@@ -36,7 +36,28 @@ RECOMPUTE: Mapping[str, tuple[Argument, ...]] = {
         ("--recompute-num-layers", "1"),
     ),
 }
-SHARDING: Mapping[int, tuple[Argument, ...]] = {0: (), 1: (("--use-distributed-optimizer", ""),)}
+REDUCE: tuple[Argument, ...] = (("--overlap-grad-reduce", ""),)
+GATHER: tuple[Argument, ...] = (
+    ("--use-distributed-optimizer", ""), *REDUCE, ("--overlap-param-gather", ""),
+)  # fmt: skip
+FULLY: tuple[Argument, ...] = (
+    ("--use-megatron-fsdp", ""), *GATHER, ("--no-gradient-accumulation-fusion", ""),
+    ("--ckpt-format", "fsdp_dtensor"),
+)  # fmt: skip
+"""Megatron-LM@d98e8a6 megatron/training/arguments.py: what --use-megatron-fsdp asserts."""
+
+STRATEGY = "--data-parallel-sharding-strategy"
+SHARDING: Mapping[int, tuple[Argument, ...]] = {
+    0: REDUCE,
+    1: GATHER,
+    2: (*FULLY, (STRATEGY, "optim_grads")),
+    3: (*FULLY, (STRATEGY, "optim_grads_params")),
+}
+COPIES = "--num-distributed-optimizer-instances"
+"""Megatron-Core parallel_state.py: data x context ranks in so many groups of neighbours."""
+
+CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+
 VENDOR = "NVIDIA"
 """Whose GPUs the script is for: its environment is CUDA's."""
 
@@ -85,7 +106,7 @@ def launch_script(
         ': "${MODEL_ARGS:?layers, widths, heads and experts, as your checkpoint has them}"',
         ': "${DATA_ARGS:?data, tokenizer, checkpoints}"',
         *power_limit(plan["axes"]["power_cap_frac"], tdp_w),
-        "export CUDA_DEVICE_MAX_CONNECTIONS=1  # sequence parallelism wants launches in order",
+        _connections(plan["axes"]),
         "srun python pretrain_gpt.py $MODEL_ARGS $DATA_ARGS \\",
     ]
     words = [f"    {flag} {value}".rstrip() for flag, value in megatron_arguments(study, plan)]
@@ -109,7 +130,7 @@ def megatron_arguments(study: Study, plan: Mapping[str, Any]) -> tuple[Argument,
     found += [("--seq-length", length), ("--max-position-embeddings", length)]
     found += [("--train-samples", str(math.ceil(work.tokens / work.tokens_per_sequence)))]
     found += [*PRECISIONS[axes["precision"]], *RECOMPUTE[axes["recompute"]]]
-    found += SHARDING[int(axes["zero_stage"])]
+    found += [*SHARDING[int(axes["zero_stage"])], *_copies(axes)]
     if axes["tensor_parallel"] > 1 and axes["sequence_parallel"] == "on":
         found.append(("--sequence-parallel", ""))
     if axes["context_parallel"] > 1:
@@ -117,6 +138,21 @@ def megatron_arguments(study: Study, plan: Mapping[str, Any]) -> tuple[Argument,
     if axes["virtual_stages"] > 1:
         found.append(("--num-virtual-stages-per-pipeline-rank", str(int(axes["virtual_stages"]))))
     return tuple(found)
+
+
+def _copies(axes: Mapping[str, Any]) -> list[Argument]:
+    """Copies of what is shared out among some neighbours instead of among all ranks."""
+    shared = int(axes.get("shard_devices", 0))
+    if not shared:
+        return []
+    return [(COPIES, str(int(axes["data_parallel"] * axes["context_parallel"]) // shared))]
+
+
+def _connections(axes: Mapping[str, Any]) -> str:
+    """How launches are queued: sharded weights refuse the one queue that others want."""
+    if int(axes["zero_stage"]) > 1:
+        return f"unset {CONNECTIONS}  # Megatron-FSDP does not start with 1"
+    return f"export {CONNECTIONS}=1  # sequence parallelism wants launches in order"
 
 
 def _faults(axes: Mapping[str, Any]) -> list[str]:
@@ -128,7 +164,6 @@ def _faults(axes: Mapping[str, Any]) -> list[str]:
         "schedule": SCHEDULES,
         "placement": (PLACEMENT,),
         "offload": ("none",),
-        "shard_devices": (0,),
     }
     return [
         f"{name} is {axes[name]}, which has no argument of Megatron-Core here; "

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from planner.metrics import PINNABLE, Pinnable, metric_names
+from planner.metrics import PINNABLE, Pinnable, can_be_negative, find_metric, metric_names
 from planner.study.faults import Faults
 from planner.study.lines import Path
 from planner.study.parts import Costing
@@ -34,12 +34,12 @@ NUMBERS_OF_COSTING = tuple(
 def numbers(
     table: Mapping[str, Any], section: str, known: tuple[str, ...], faults: Faults
 ) -> Mapping[str, float]:
-    """A table whose keys are quantities and whose values are finite numbers."""
+    """A table whose keys are quantities and whose values are numbers that they can have."""
     found: dict[str, float] = {}
     for name, value in table.items():
         if name not in known:
             faults.unknown_key((section, name), known, f"quantity [{section}] can hold")
-        elif _is_finite((section, name), value, faults):
+        elif _is_possible((section, name), value, faults):
             found[name] = float(value)
     return MappingProxyType(found)
 
@@ -124,6 +124,18 @@ def _is_finite(path: Path, value: Any, faults: Faults) -> bool:
     return False
 
 
+def _is_possible(path: Path, value: Any, faults: Faults) -> bool:
+    """A finite number that the metric can have; a fault is noted for anything else."""
+    if not _is_finite(path, value, faults):
+        return False
+    if value >= 0 or can_be_negative(str(path[-1])):
+        return True
+    metric = find_metric(str(path[-1]))
+    wanted = f"wanted {metric.doc}, at least 0 {metric.unit}".strip()
+    faults.add(path, value, "is below 0, which no plan can be", wanted)
+    return False
+
+
 def _check_bounds(pin: Pinnable, path: Path, value: float, faults: Faults) -> None:
     if not pin.least <= value <= pin.most:
         bounds = f"from {pin.least:g} to {pin.most:g} {pin.unit}".strip()
@@ -139,7 +151,8 @@ def _is_given(tables: Mapping[str, Mapping[str, Any]], section: str, name: str) 
 def _levels(path: Path, values: Any, faults: Faults) -> tuple[float, ...]:
     """One number or a list of them, each as the key's own table would take it."""
     listed = values if isinstance(values, list | tuple) else [values]
-    found = [float(value) for value in listed if _is_finite(path, value, faults)]
+    is_known = _is_possible if path[1] == "limits" else _is_finite
+    found = [float(value) for value in listed if is_known(path, value, faults)]
     if len(set(found)) < len(found) or not listed:
         faults.add(path, values, "is empty or repeats", "wanted each value once")
     for value in found if path[1] == "costing" else ():

@@ -29,6 +29,8 @@ Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 # Nobody pays, or waits for, more than 1e18 of anything; products of larger ones end in infinity.
 Overload = Annotated[float, Field(strict=True, ge=1, le=100, allow_inf_nan=False)]
 Amount = Annotated[float, Field(strict=True, gt=0, le=1e18, allow_inf_nan=False)]
+# Less than ten hours is a slip of unit: the worst run published had 13,605 (OPT-175B, 992 A100).
+MeanTime = Annotated[float, Field(strict=True, ge=10, le=1e12, allow_inf_nan=False)]
 AtLeastZero = Annotated[float, Field(strict=True, ge=0, le=1e18, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
@@ -389,8 +391,8 @@ class Reliability:
     """
 
     device_mtbf_h: Annotated[
-        Amount | Literal["unknown"] | None,
-        Field(description='device-hours per failure, e.g. 50677, or "unknown"'),
+        MeanTime | Literal["unknown"] | None,
+        Field(description='device-hours per failure, at least 10, e.g. 50677, or "unknown"'),
     ] = None
     checkpoint: Annotated[
         Literal["storage", "background"], Field(description='"storage" or "background"')

@@ -208,7 +208,7 @@ def _checked(
         pin=pins(tables["pin"], kind, faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
-        reliability=read_reliability(tables["reliability"], kind, faults),
+        reliability=read_reliability(tables["reliability"], kind, faults, tables["pin"]),
         fleet=read_fleet(tables, kind, faults, names.accelerator, names.site),
         network=part(Network, tables["network"], ("network",), faults) or Network(),
         preset=header.preset if header else "",

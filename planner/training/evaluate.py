@@ -38,6 +38,8 @@ PHASES = {
 }
 """Terms of a step by what they wait for; of the rest, messages and the host, nothing stretches."""
 
+LEAST_USEFUL_FRAC = 0.01  # our choice: a run that fails before it saves anything does not end
+
 UNPHYSICAL = "unphysical_link_rule"
 """Limit that every plan breaks which was priced with links as no ranks can have them."""
 
@@ -456,6 +458,9 @@ def _limits(
             engine.unsupported(accelerator)[plans.precision_code], 0.0 * memory, "kernels"
         ),
     }
+    if "job_mtbf_h" in metrics and not engine.study.reliability.is_mtbf_unknown:
+        least = np.full(len(plans), LEAST_USEFUL_FRAC)
+        found["useful_time"] = Limit(metrics["goodput_frac"], least, "of all time", True)
     if engine.job.links.is_by_group_size:
         found[UNPHYSICAL] = Limit(np.ones(len(plans)), 0.0 * memory, "rule")
     for name, bound in engine.study.limits.items():

@@ -52,8 +52,26 @@ def test_a_launch_runs_the_plan_that_was_priced(workspace, plan):
     assert "--sequence-parallel" in flags(tensor_parallel=2, sequence_parallel="on")
     assert "--sequence-parallel" not in flags(tensor_parallel=2, sequence_parallel="off")
     assert flags(context_parallel=2, context_exchange="all_to_all")["--cp-comm-type"] == "a2a"
-    with pytest.raises(BadStudy, match="shard_devices is 8"):
-        flags(shard_devices=8)
+
+
+@pytest.mark.parametrize(
+    ("stage", "strategy"), [(1, None), (2, "optim_grads"), (3, "optim_grads_params")]
+)
+def test_sharded_weights_are_read_back_as_the_plan_shards_them(workspace, plan, stage, strategy):
+    """Weights would be whole on every device, and the run out of memory, or not start."""
+    study = stored_study(Archive(workspace.db).run("1"))
+    axes = {**plan["axes"], "zero_stage": stage, "shard_devices": 8}
+    axes |= {"data_parallel": 16, "context_parallel": 2, "tensor_parallel": 1, "devices": 32}
+    script = launch_script(study, {**plan, "axes": axes}, 8, 700.0)
+    flags, _ = read_back(script)
+    assert flags.get("--data-parallel-sharding-strategy") == strategy
+    assert {"--use-distributed-optimizer", "--overlap-param-gather"} <= set(flags)
+    is_full = stage > 1
+    assert ("--use-megatron-fsdp" in flags) == is_full
+    assert flags.get("--ckpt-format") == ("fsdp_dtensor" if is_full else None)
+    assert ("--no-gradient-accumulation-fusion" in flags) == is_full
+    assert ("export CUDA_DEVICE_MAX_CONNECTIONS=1" in script) == (not is_full)
+    assert int(flags["--num-distributed-optimizer-instances"]) * 8 == 16 * 2
 
 
 def test_a_launch_is_for_the_chips_it_runs_on(tmp_path):
@@ -176,7 +194,7 @@ def test_a_script_read_back_is_the_plan(exported, plan):
 
 def test_what_the_engine_cannot_be_told_is_refused(plan, dense):
     """A script without the decision would run another plan under this one's name."""
-    axes = plan["axes"] | {"zero_stage": 3, "schedule": "gpipe"}
+    axes = plan["axes"] | {"offload": "optimiser", "schedule": "gpipe"}
     with pytest.raises(BadStudy) as told:
         megatron_arguments(dense.engine.study, {**plan, "axes": axes})
     assert len(told.value.faults) == 2

@@ -90,7 +90,8 @@ def test_a_spare_host_in_the_domain_spares_the_domain():
 
 def test_an_unknown_rate_gives_what_a_plan_needs_and_no_date(evaluated):
     """A guess would stand where a buyer has to ask the maker."""
-    found = evaluated("reliability.device_mtbf_h=unknown")
+    limit = "limits.days=20.0"
+    found = evaluated("reliability.device_mtbf_h=unknown", limit)
     assert not found["feasible"]
     assert [v["limit"] for v in found["violations"]] == ["days", "missing_fact"]
     assert found["violations"][0]["have"] is None
@@ -99,13 +100,15 @@ def test_an_unknown_rate_gives_what_a_plan_needs_and_no_date(evaluated):
     assert "usd" not in found["metrics"]
     need = found["breakeven"]
     for recovery, least in zip(need["recovery_s"], need["least_device_mtbf_h"], strict=True):
-        kept = evaluated(
-            f"reliability.device_mtbf_h={least * 1.0001}", f"reliability.recovery_s={recovery}"
+        kept, missed = (
+            evaluated(
+                f"reliability.device_mtbf_h={least * scale}",
+                f"reliability.recovery_s={recovery}",
+                limit,
+            )
+            for scale in (1.0001, 0.9999)
         )
-        missed = evaluated(
-            f"reliability.device_mtbf_h={least * 0.9999}", f"reliability.recovery_s={recovery}"
-        )
-        assert kept["metrics"]["days"] <= 90 < missed["metrics"]["days"]
+        assert kept["metrics"]["days"] <= 20 < missed["metrics"]["days"]
     same = evaluated("reliability.device_mtbf_h=50000.0", "reliability.recovery_s=300.0")
     at = need["device_mtbf_h"].index(50_000), need["recovery_s"].index(300)
     assert need["days"][at[0]][at[1]] == pytest.approx(same["metrics"]["days"], rel=1e-12)
@@ -126,6 +129,21 @@ def test_a_pinned_goodput_asks_nothing_of_failures(evaluated):
     assert found["metrics"]["goodput_frac"] == 0.9
     assert "failures_per_day" not in found["ledgers"]
     assert "days_p90" not in found["metrics"]
+    ignored = ("recovery_s=30.0", "checkpoint_s=5.0", "checkpoint=background")
+    with pytest.raises(BadStudy) as told:
+        evaluated("pin.goodput_frac=0.9", *(f"reliability.{word}" for word in ignored))
+    assert len(told.value.faults) == 3
+    assert all("pin.goodput_frac already says" in fault for fault in told.value.faults)
+
+
+def test_a_run_that_never_saves_anything_is_none(evaluated):
+    """A plan of a million years would be feasible where nobody gave a limit on days."""
+    often = ("device_mtbf_h=10.0", "recovery_s=20000.0", "checkpoint_s=300.0", "repair_h=0.0")
+    settings = (f"reliability.{word}" for word in often)
+    found = evaluated("devices=512", *settings, "limits.days=1e9")
+    (broken,) = (v for v in found["violations"] if v["limit"] == "useful_time")
+    assert broken["have"] < broken["need"] == 0.01
+    assert not {v["limit"] for v in evaluated()["violations"]} & {"useful_time"}
 
 
 def test_a_date_that_nine_runs_of_ten_keep_can_be_the_limit(evaluated):
@@ -146,6 +164,7 @@ def test_a_date_that_nine_runs_of_ten_keep_can_be_the_limit(evaluated):
         (DENSE + "[reliability]\nspare_coverage_frac = 1.0\n", "below 1"),
         (DENSE + '[reliability]\ndevice_mtbf_h = "often"\n', "unknown"),
         (DENSE + "[reliability]\nmtbf_h = 4.0\n", "device_mtbf_h"),
+        (DENSE + "[reliability]\ndevice_mtbf_h = 0.01\n", "at least 10"),
     ],
 )
 def test_what_no_machine_can_have_is_refused(text, told):

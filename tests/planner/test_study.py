@@ -328,3 +328,14 @@ def test_bands_belong_to_predicted_metrics():
     assert find_metric("days_high").unit == "day"
     assert is_at_least("tokens_per_s")
     assert not is_at_least("days_low")
+
+
+@pytest.mark.parametrize("section", ["limits", "targets"])
+def test_a_bound_that_no_plan_can_have_is_refused_where_it_stands(section):
+    """A slip of sign would be told as a study in which nothing is feasible."""
+    text = GOOD.replace("[limits]\ndays = 60\n", f"[{section}]\nwater_l = -1.0\nkgco2e = -2\n")
+    found = faults_of(text)
+    assert [fault.split(":")[1] for fault in found] == ["18", "19"]
+    assert all("below 0" in fault for fault in found)
+    earned = read(text.replace("-1.0", "1.0").replace("kgco2e = -2", "usd = -2"))
+    assert getattr(earned, section)["usd"] == -2
