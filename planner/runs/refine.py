@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from planner.costing.front import SiteScores
 from planner.pareto import nondominated, rounded_hash
+from planner.search.band import guard_band, promoted
 from planner.search.drivers import make_driver
 from planner.search.legal import layouts_of
 from planner.search.replays import CHOSEN, REPLAY, Replays
 from planner.search.seam import Explored
-from planner.search.tiers import Refined, guard_band, promoted, refine, refine_by
+from planner.search.tiers import Refined, refine, refine_by
 from planner.space.blocks import keys_of
 from planner.space.plan_keys import codes_of, plan_name
 from planner.study.read import Study
@@ -51,7 +52,8 @@ def why_replayed(study: Study, most: int) -> str:
         return f"{most} plans at most, proposed by sample, which was asked for"
     return (
         f"{most} plans at most; one costs a thousand of the closed form and more, which therefore "
-        "chooses them: its front, the best of every chip, its guard band"
+        "chooses them: the best in each objective and of every chip, then whatever of its guard "
+        "band is expected to add most to the replayed front"
     )
 
 

@@ -11,9 +11,10 @@ import pytest
 from test_search_against_sweep import made
 
 from planner.pareto import hypervolume, nondominated
+from planner.search.band import best_rows, guard_band, leading, promoted
 from planner.search.legal import is_legal, layouts_of, neighbours
 from planner.search.seam import Explored, Scores
-from planner.search.tiers import BATCH, best_rows, guard_band, promoted, refine
+from planner.search.tiers import BATCH, refine
 from planner.space.blocks import bills, blocks, keys_of
 
 SMALL = {
@@ -91,9 +92,9 @@ def test_every_chip_has_its_chance(name):
     able = {
         int(row[column]) for row, fits in zip(kept, told.excess <= 0, strict=True) if fits.any()
     }
-    first = promoted(layouts, kept, told)
+    first = leading(layouts, kept, told)
     assert {int(chip) for chip in kept[first][:, column]} >= able
-    assert set(np.flatnonzero(best_rows(told))) <= set(first.tolist())
+    assert set(np.flatnonzero(best_rows(told))) <= set(promoted(layouts, kept, told).tolist())
 
 
 def test_the_budget_is_kept_to_the_replay():
