@@ -18,7 +18,7 @@ from simkernel.errors import BadStudy
 
 HEADS = ("period", "arrives", "rent", "at work", "runs", "capital", "running", "rent paid", "MW")
 ORDER_HEADS = ("order in", "units", "chip", "site", "how", "arrives", "until", "USD", "USD a year")
-MONTHS_PER_YEAR = 12.0
+MONTHS_PER_YEAR, EXA = 12.0, 1e18
 
 
 def purchase_document(front: Mapping[str, Any], row: int) -> dict[str, Any]:
@@ -165,15 +165,15 @@ def _compared_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _worth_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    worth = document["worth_of_more"]
-    unit = "1/s" if document["metrics"].get("peak_flop_per_s") and not document[
-        "baselines"] else "USD"  # fmt: skip
-    told = [
-        f"{name}: {value:g}"
-        if name.endswith("units")
-        else f"{name}: {human(round(value, 2), unit)}"
-        for name, value in worth.items()
-    ]
+    is_of_flop = not document["baselines"]
+    told = []
+    for name, value in document["worth_of_more"].items():
+        if name.endswith(", units"):
+            told.append(f"{name}: {value:g}")
+        elif is_of_flop:
+            told.append(f"{name}: {value / EXA:.4g} EFLOP/s")
+        else:
+            told.append(f"{name}: {human(round(value, 2), 'USD')}")
     if told:
         yield "worth of more, to within the gap: " + "; ".join(told)
 

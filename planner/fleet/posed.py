@@ -105,7 +105,7 @@ def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Prob
     offers = {
         name: offers_of(workload_study(study, name), catalog, workers) for name in study.workloads
     }
-    if not offers:
+    if not study.workloads:
         offers = {"": hardware_offers(hardware_study(study), catalog)}
     stock = Stock(study, catalog, [offer for own in offers.values() for offer in own])
     tree = calendar_of(study)

@@ -39,7 +39,7 @@ def worth_of_more(problem: Problem, plan: Plan, effort: Effort) -> dict[str, flo
     found = {}
     for words, (name, step) in steps_of(problem.limits).items():
         other = _more(problem, plan, effort, name, step)
-        found[words] = max(sign * (plan.value - other.value), 0.0)
+        found[words] = max(sign * (plan.value - other.value), 0.0) + 0.0
     return found
 
 

@@ -6,15 +6,36 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from planner.axes import ALL, AXES, COUNTS, DERIVED, Axis, Level, axes_of
+from planner.axes import ALL, AXES, COUNTS, DERIVED, MOST, Axis, Level, axes_of
 from planner.study.faults import Faults
 from planner.study.levels import BadLevel, levels_of, what_to_do
 from planner.study.lines import Path
 from planner.study.names import Names
 
 
+def axes_kind(tables: Mapping[str, Mapping[str, Any]], kind: str) -> str:
+    """The kind of study whose axes and pins are meant: of a purchase plan that of its workloads.
+
+    Without a workload it plans hardware alone; only where it has both kinds has it all axes.
+    """
+    if kind != "fleet":
+        return kind
+    kinds = {
+        work.get("kind", "train") if isinstance(work, Mapping) else "train"
+        for work in tables["workload"].values()
+    }
+    if not kinds:
+        return "hardware"
+    return str(kinds.pop()) if len(kinds) == 1 and kinds <= {"train", "serve"} else kind
+
+
 def read_axes(
-    table: Mapping[str, Any], kind: str, faults: Faults, names: Names
+    table: Mapping[str, Any],
+    kind: str,
+    faults: Faults,
+    names: Names,
+    *,
+    is_fleet: bool = False,
 ) -> Mapping[str, tuple[Level, ...]]:
     """Levels of every axis of a kind, in the order of `planner.axes`; faults are noted.
 
@@ -24,6 +45,7 @@ def read_axes(
     kind : of the study
     faults : where what is wrong is noted, with its path
     names : how accelerators are looked up
+    is_fleet : of a purchase plan, which asks for as much as its limits allow
     """
     known = {axis.name: axis for axis in axes_of(kind)}
     given = _flat_pools(table, kind)
@@ -32,6 +54,8 @@ def read_axes(
             faults.unknown_key(("axes", *name.split(".")), known, f"axis of a {kind} study")
     if kind in ("serve", "fleet") and not any(name in given for name in COUNTS):
         given["devices"] = DERIVED
+    if is_fleet and kind == "hardware" and not any(name in given for name in COUNTS):
+        given["supernodes"] = MOST
     count = _count_axis(given, faults)
     chosen: dict[str, tuple[Level, ...]] = {}
     for name, axis in known.items():

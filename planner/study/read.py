@@ -14,7 +14,7 @@ from typing import Any
 
 from planner.axes import Level
 from planner.metrics import SHORTFALL, metric_names
-from planner.study.axes_given import read_axes
+from planner.study.axes_given import axes_kind, read_axes
 from planner.study.failures import read_reliability
 from planner.study.faults import Faults, Place, nearest, parse_toml, part
 from planner.study.fleet import Fleet
@@ -198,14 +198,16 @@ def _checked(
         seed=header.seed if header else 0,
         tables=_from(folder, header.tables) if header else "",
         workloads=_workloads(tables["workload"], kind, faults, folder, names),
-        axes=read_axes(tables["axes"], kind, faults, names),
+        axes=read_axes(
+            tables["axes"], axes_kind(tables, kind), faults, names, is_fleet=kind == "fleet"
+        ),
         costing=read_costing(tables["costing"], faults, names.site, names.accelerator),
         limits=numbers(tables["limits"], "limits", metric_names(kind), faults),
         targets=numbers(tables["targets"], "targets", metric_names(kind), faults),
         objectives=_objectives(
             tables["objectives"], kind, faults, has_targets=bool(tables["targets"])
         ),
-        pin=pins(tables["pin"], kind, faults, names.accelerator),
+        pin=pins(tables["pin"], axes_kind(tables, kind), faults, names.accelerator),
         scenarios=scenarios(tables, kind, faults),
         search=_search(tables["search"], faults),
         reliability=read_reliability(tables["reliability"], kind, faults, tables["pin"]),

@@ -1,0 +1,102 @@
+"""A purchase plan of one period: whole units by hand, and what the sweep of hardware says."""
+
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+from small import ROOT
+
+from planner.fleet.follow import books
+from planner.fleet.limits import with_limits
+from planner.fleet.posed import problem_of
+from planner.fleet.program import FLOP, Program
+from planner.fleet.worth import Effort, left_over, units_of_more, worth_of_more
+from planner.hardware import study as hardware
+from planner.runs.kinds import prepare
+from planner.runs.total import Total
+from planner.study.read import read_study
+from planner.training.engine import catalogue_names
+
+EXACT = Effort(FLOP, 1e-7, 60.0)
+
+
+@pytest.fixture(scope="module")
+def study():
+    return read_study(ROOT / "studies" / "buy_in_one_period.toml", catalogue_names())
+
+
+@pytest.fixture(scope="module")
+def catalog(study):
+    return prepare(study).catalog
+
+
+@pytest.fixture(scope="module")
+def alone(study, catalog):
+    """The problem of one chip under a budget; a chip is looked up once, its prices are all-in."""
+    found = {}
+
+    def posed(chip, capex_usd):
+        if chip not in found:
+            axes = MappingProxyType({**study.axes, "accelerator": (chip,)})
+            found[chip] = problem_of(replace(study, axes=axes), catalog, 1)
+        return with_limits(found[chip], capex_usd=capex_usd)
+
+    return posed
+
+
+BY_HAND = [
+    # chip, budget, units, devices, EFLOP/s, IT kW, what binds, units of +1 MW and of +$10M
+    ("H100-SXM", 200e6, 625, 5000, 4.95, 7013, "capex_usd", 0, 31),
+    ("GB200", 200e6, 51, 3672, 9.18, 6732, "capex_usd", 0, 2),
+    ("H100-SXM", 300e6, 713, 5704, 5.64, 8000, "power at us-tx", 71, 0),
+    ("GB200", 300e6, 60, 4320, 10.80, 7920, "power at us-tx", 6, 0),
+]
+
+
+@pytest.mark.parametrize("case", BY_HAND, ids=lambda case: f"{case[0]}, {case[1]:.0e} USD")
+def test_a_plan_of_one_period_is_what_one_computes_by_hand(alone, case):
+    """A buyer would order parts of a server, or not know that money, and not power, ends it."""
+    chip, usd, units, devices, exaflops, it_kw, binds, with_mw, with_usd = case
+    problem = alone(chip, usd)
+    plan = Program(problem).solve(FLOP, EXACT.gap_frac)
+    kept = books(problem, plan)
+    assert plan.ordered.sum() == units
+    assert units * problem.assets[0].devices == devices
+    assert plan.value / 1e18 == pytest.approx(exaflops, abs=0.006)
+    assert kept.site_w["us-tx"][0] / 1.25e3 == pytest.approx(it_kw, abs=1)
+    left = left_over(problem, kept)
+    assert left["binding"] == [binds]
+    assert left["stranded_mw"] == pytest.approx(10 - units * problem.assets[0].peak_w / 1e6)
+    assert left["stranded_usd"] == pytest.approx(usd - units * problem.deals[0].usd[0])
+    assert units_of_more(problem, plan, EXACT) == {
+        "+1 MW at us-tx": with_mw, "+$10M in all": with_usd,
+    }  # fmt: skip
+    worth = worth_of_more(problem, plan, EXACT)
+    each = plan.value / units
+    assert worth["+$10M in all"] == pytest.approx(with_usd * each, rel=1e-9, abs=1.0)
+
+
+def test_a_plan_of_one_period_is_the_best_row_of_the_static_sweep(alone):
+    """Two parts of the planner would buy different clusters with the same money."""
+    static = read_study(ROOT / "studies" / "buy_under_power.toml", catalogue_names())
+    engine, total = hardware.prepare(static), Total()
+    for result in hardware.sweep(engine, 1, lambda: False):
+        total.add(result)
+    rows = hardware.cost(static, engine.catalog, total.physical()).columns
+    for i, chip in enumerate(rows["accelerator"]):
+        usd = float(rows["limits_capex_usd"][i])
+        plan = Program(alone(str(chip), usd)).solve(FLOP, 1e-7)
+        assert plan.ordered.sum() == rows["purchase_units"][i]
+        assert plan.value == pytest.approx(float(rows["peak_flop_per_s"][i]), rel=1e-9)
+    assert len(rows["accelerator"]) == 4
+
+
+def test_a_mix_of_whole_units_beats_one_kind(study, catalog):
+    """Money that buys no rack would be left over, though it buys servers."""
+    problem = problem_of(study, catalog, 1)
+    plan = Program(problem).solve(FLOP, 1e-7)
+    bought = {problem.assets[d.asset].name: plan.ordered[i].sum()
+              for i, d in enumerate(problem.deals)}  # fmt: skip
+    assert bought == {"GB200": 51, "H100-SXM": 3}  # 198.9 and 0.96 of 200 M$
+    assert np.isfinite(plan.bound)
