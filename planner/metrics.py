@@ -183,10 +183,25 @@ def _hardware() -> Iterator[Metric]:
         yield Metric(name, unit, kinds, direction, "costing", doc, name.endswith("npv_usd"))
 
 
+def _mixed() -> Iterator[Metric]:
+    for name, unit, direction, doc in (
+        ("useful_device_hours_per_day", "h", "maximise", "of training, what stops lose taken off"),
+        ("train_device_hours_per_day", "h", "maximise", "of training in whole blocks"),
+        ("rest_device_hours_per_day", "h", "maximise", "left by serving, whatever the block"),
+        ("trained_frac", "", "maximise", "of that, what whole blocks take"),
+        ("lost_device_hours_per_day", "h", "minimise", "of training, lost by stops"),
+        ("stops_per_day", "", "minimise", "blocks of training that give way to serving"),
+        ("serve_device_hours_per_day", "h", "minimise", "of serving, in whole nodes"),
+        ("reserve_device_hours_per_day", "h", "minimise", "kept free for a rise of serving"),
+        ("idle_device_hours_per_day", "h", "minimise", "that neither has"),
+    ):
+        yield Metric(name, unit, ("mixed",), direction, "physics", doc)
+
+
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         metric.name: metric
-        for metric in (*_physical(), *_costed(), *_train(), *_serve(), *_hardware())
+        for metric in (*_physical(), *_costed(), *_train(), *_serve(), *_hardware(), *_mixed())
     }
 )
 """Every metric by name; the bands X_low and X_high are not listed apart."""

@@ -37,6 +37,8 @@ def stored_plan(
     UnknownName : no such run, plan, site or scenario
     """
     record, study, wanted = plan_asked(archive, name, plan, site, scenario)
+    if record.start.kind == "mixed":
+        refuse_purchases("mixed", "an explanation")
     if record.start.kind == "fleet":
         return _purchase(archive, record, wanted)
     here = study_at(study, wanted.site, wanted.scenario)

@@ -17,8 +17,11 @@ BUYING = (
     "scenario", "peak_flop_per_s", "capex_usd", "it_peak_w", "binding",
     "more_purchase_units_with_1_mw", "more_purchase_units_with_10_musd", "stranded_w",
     "stranded_usd", "over",
+    "arrangement", "block_devices", "reserve_frac", "train_device_hours_per_day", "trained_frac",
+    "stops_per_day", "lost_device_hours_per_day", "useful_device_hours_per_day",
+    "idle_device_hours_per_day",
 )  # fmt: skip
-"""What is shown of every option where hardware alone is bought."""
+"""What is shown of every option where hardware alone is bought, or a cluster is shared."""
 NEVER_LEFT_OUT = ("plan", "accelerator", "purchase_units", "capex_usd", "binding")
 MOST_ROWS = 40
 MOST_BATCHES = 8

@@ -14,7 +14,7 @@ FIRST_DECISIONS = (
     "context_parallel", "expert_parallel", "data_parallel", "virtual_stages",
     "micro_batch_sequences", "global_batch_sequences", "zero_stage", "recompute", "precision",
     "replicas", "attention_data_parallel", "kv_precision", "max_batch", "token_budget",
-    "power_cap_frac",
+    "power_cap_frac", "arrangement", "block_devices", "reserve_frac",
 )  # fmt: skip
 DECISIONS = (*FIRST_DECISIONS, *(n for n in AXES if n not in (*FIRST_DECISIONS, *COUNTS)))
 """Every decision, in the order shown; one that does not vary on a front is left out."""
@@ -27,6 +27,10 @@ SHORT = {
     "context_parallel": "cp", "expert_parallel": "ep", "data_parallel": "dp",
     "attention_data_parallel": "adp", "kv_precision": "kv",
     "missed_targets": "misses",
+    "arrangement": "as", "block_devices": "block", "reserve_frac": "reserve",
+    "train_device_hours_per_day": "train h/day", "useful_device_hours_per_day": "useful h/day",
+    "trained_frac": "of the rest", "lost_device_hours_per_day": "lost h/day",
+    "stops_per_day": "stops/day", "idle_device_hours_per_day": "idle h/day",
     "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
 }  # fmt: skip
 

@@ -84,13 +84,18 @@ def _of_any(front: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def refuse_purchases(kind: str, what: str) -> None:
-    """BadStudy where a stored run is of purchases, which have no such form.
+    """BadStudy where a stored run is of purchases, or a shared cluster, which have no such form.
 
     Parameters
     ----------
     kind : of the run's study
     what : was asked for
     """
+    if kind == "mixed":
+        raise BadStudy(
+            f"{what} is of one plan; a mixed study has arrangements of a day, which planner show "
+            "RUN --json holds whole"
+        )
     if kind == "fleet":
         raise BadStudy(
             f"{what} is of one plan on one chip; a purchase plan has many: planner explain RUN "

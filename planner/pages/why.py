@@ -40,6 +40,11 @@ def draw() -> None:
     if not found.ids:
         desk.say_why_empty(found)
         return
+    if found.record.start.kind == "mixed":
+        st.info(
+            "What each arrangement comes to is all in the table of *Which plans are worth having?*"
+        )
+        return
     if found.record.start.kind == "fleet":
         _purchases(found)
         return

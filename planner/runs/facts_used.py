@@ -21,6 +21,8 @@ def facts_used(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> di
     Those that the study replaces by its own figures are not among them. Plans that are not costed
     stand at all sites of the study.
     """
+    if study.kind == "mixed":  # its devices are the buyer's own figures
+        return {}
     found: dict[str, Any] = dict(planning_facts(study, catalog))
     for chip in np.unique(np.asarray(columns.get("accelerator", []), dtype=str)):
         for name, fact in chip_facts(study, catalog, str(chip)).items():

@@ -12,6 +12,7 @@ from planner.costing.front import cost_front
 from planner.costing.second_pass import Costed, cost_plans
 from planner.fleet import study as fleet
 from planner.hardware import study as hardware
+from planner.mixed import study as mixed
 from planner.search import sweep as train_sweep
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
@@ -92,6 +93,16 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             notes=hardware.notes,
             keeps_options=True,
             is_limited=lambda study: not hardware.is_open(study),
+        ),
+        "mixed": Kind(
+            prepare=mixed.prepare,
+            sweep=mixed.sweep,
+            cost=mixed.cost,
+            price=mixed.cost,
+            refuse=mixed.refuse,
+            notes=mixed.notes,
+            keeps_options=True,
+            is_limited=lambda study: False,
         ),
         "fleet": Kind(
             prepare=fleet.prepare,

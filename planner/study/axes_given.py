@@ -47,6 +47,8 @@ def read_axes(
     names : how accelerators are looked up
     is_fleet : of a purchase plan, which asks for as much as its limits allow
     """
+    if kind == "mixed" and not table:  # its devices stand in [mixed]
+        return MappingProxyType({})
     known = {axis.name: axis for axis in axes_of(kind)}
     given = _flat_pools(table, kind)
     for name in given:

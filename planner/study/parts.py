@@ -432,7 +432,9 @@ DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(
     {
         "train": Objectives(minimise=("days", "usd", "kgco2e")),
         "serve": Objectives(minimise=("usd_per_mtoken_total", "ttft_s_p95", "kgco2e")),
-        "mixed": Objectives(minimise=("usd", "kgco2e")),
+        "mixed": Objectives(
+            minimise=("stops_per_day",), maximise=("useful_device_hours_per_day",)
+        ),
         "fleet": Objectives(minimise=("kgco2e",), maximise=("npv_usd",)),
         "hardware": Objectives(minimise=("usd",), maximise=("peak_flop_per_s",)),
     }

@@ -20,6 +20,7 @@ from planner.study.faults import Faults, Place, nearest, parse_toml, part
 from planner.study.fleet import Fleet
 from planner.study.fleet_read import read_fleet
 from planner.study.lines import Path, line_of, lines_of
+from planner.study.mixed import Mixed, read_mixed
 from planner.study.names import Names
 from planner.study.network import Network, with_preset
 from planner.study.numbers import numbers, pins, scenarios
@@ -40,7 +41,7 @@ from simkernel.errors import BadFile
 
 SECTIONS = (
     *("study", "workload", "axes", "costing", "limits", "targets", "objectives", "pin"),
-    *("scenarios", "search", "reliability", "fleet", "network", "presets"),
+    *("scenarios", "search", "reliability", "fleet", "mixed", "network", "presets"),
 )
 
 HEADER = ("name", "kind", "seed", "tables", "preset")
@@ -70,6 +71,7 @@ class Study:
     search : how candidates are found
     reliability : failures, checkpoints, spares
     fleet : the calendar of a purchase plan, the default one for other kinds
+    mixed : a cluster that serves and trains, NONE for other kinds
     network : what its links are taken to be
     preset, presets : the one laid over the study, and all as written
     text : the study as written
@@ -91,6 +93,7 @@ class Study:
     search: Search
     reliability: Reliability
     fleet: Fleet
+    mixed: Mixed
     network: Network
     preset: str
     presets: Mapping[str, Any]
@@ -212,6 +215,7 @@ def _checked(
         search=_search(tables["search"], faults),
         reliability=read_reliability(tables["reliability"], kind, faults, tables["pin"]),
         fleet=read_fleet(tables, kind, faults, names.accelerator, names.site),
+        mixed=read_mixed(tables["mixed"], kind, faults),
         network=part(Network, tables["network"], ("network",), faults) or Network(),
         preset=header.preset if header else "",
         presets=tables["presets"],
@@ -264,7 +268,10 @@ def _count_workloads(tables: Mapping[str, Any], kind: str, faults: Faults) -> No
             f"a {kind} study has {len(tables)} workloads",
             'wanted one; split the study, or use kind = "mixed"',
         )
-    if kind not in ("hardware", "fleet") and not tables:
+    if kind == "mixed" and tables:
+        faults.say(("workload",), "a mixed study knows serving by its devices", "remove "
+                   "[workload.…]; a fleet study has workloads that train in troughs")  # fmt: skip
+    if kind in ("train", "serve") and not tables:
         faults.missing(("workload",), 'a table such as [workload.main] with model = "…"')
 
 

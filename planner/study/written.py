@@ -10,6 +10,7 @@ from pathlib import Path as File
 from typing import Any
 
 from planner.study.fleet import Fleet
+from planner.study.mixed import NONE
 from planner.study.network import Network
 from planner.study.parts import Reliability, Search
 from planner.study.read import HEADER, SECTIONS, Study, study_from_document
@@ -30,6 +31,7 @@ def study_document(study: Study) -> dict[str, Any]:
         **_unless_plain("search", study.search, Search()),
         **_unless_plain("reliability", study.reliability, Reliability()),
         **_unless_plain("fleet", study.fleet, Fleet()),
+        **_unless_plain("mixed", study.mixed, NONE),
         **_unless_plain("network", study.network, Network()),
         **({"presets": dict(study.presets)} if study.presets else {}),
     }

@@ -1,0 +1,1 @@
+"""One cluster that serves by day and trains in the troughs, against two clusters apart."""
