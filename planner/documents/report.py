@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,13 @@ from planner.report.write import write_report
 def report(
     db: Path, run: str, to: Path, language: str = "en", plan: str = "", site: str = ""
 ) -> dict[str, Any]:
-    """Write a report; raises as `write_report`."""
+    """Write a report; raises as `write_report`.
+
+    Returns
+    -------
+    what was chosen and where it stands, and under "spread" what each uncertain input does to the
+    cost: shares of its variance [1], mean effect and unevenness [$]
+    """
     got = write_report(Archive(db), run, to, language, plan, site)
     return {
         "run": got.record.run,
@@ -22,6 +29,7 @@ def report(
         "site": got.word("site"),
         "rule": got.choice.rule,
         "decision": sentence(got, language),
+        "spread": [asdict(one) for one in got.sources],
         "file": str(to),
         "bytes": to.stat().st_size,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from planner.study.read import Study
 from planner.uncertainty.draws import Drawn, drawn
 from planner.uncertainty.inputs import Ends
 from planner.uncertainty.plans import Part, parts_of
+from planner.uncertainty.sources import Source, sources
 from planner.uncertainty.tornado import Swing, tornado
 from simkernel.columns import Codes, Floats
 from simkernel.errors import BadStudy, UnknownName
@@ -112,6 +114,13 @@ class Gathered:
         """A word of a row."""
         at = self.choice.row if row is None else row
         return str(self.front[name][at]) if name in self.front else ""
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """Where the spread of `MONEY` comes from, worked out when it is first asked for."""
+        at = self.drawn_at(self.choice.row)
+        part = next(one for one in self.parts if at in one.rows)
+        return sources(self.ends, part.study, MONEY, self.study.seed)
 
     def drawn_at(self, row: int) -> int:
         """Where a row of the front stands among those drawn."""

@@ -7,11 +7,12 @@ and holds it to the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from costdata.bill import PlanCosts
 from costdata.tco import HOURS_PER_YEAR, present_frac
 from costdata.terms import yearly_shares
 from planner.uncertainty.inputs import Inputs
@@ -48,15 +49,21 @@ def cost_lines(one: Inputs) -> list[Line]:
     Interest is a figure to change only where the study has no taxes: with taxes the worth of the
     write-off, which follows from it by year, is a given figure.
     """
-    return [*_terms(one), *_energy(one), *_capital(one), *_year(one), *_whole(one)]
+    costs = one.costs()
+    kwh = _kwh(one, costs)
+    return [
+        *_terms(one, costs, kwh),
+        *_energy(one, costs, kwh),
+        *_capital(one, costs),
+        *_year(one, costs),
+        *_whole(one, costs),
+    ]
 
 
-def _terms(one: Inputs) -> Iterator[Line]:
+def _terms(one: Inputs, costs: PlanCosts, kwh: Mapping[str, float]) -> Iterator[Line]:
     """Terms in force, those that a reader may change marked."""
     terms = one.terms
-    costs = one.costs()
     is_taxed = float(terms.tax_frac[0]) > 0
-    kwh = _kwh(one)
     energy_usd = float(np.asarray(costs.year.terms["energy"])[0])
     price = energy_usd / kwh["working"] if kwh["working"] else 0.0
     is_hosted = bool(terms.is_hosted[0])
@@ -87,9 +94,9 @@ def _terms(one: Inputs) -> Iterator[Line]:
         yield Line(f"{name}_before_tax_frac", "1", share * annuity + kept)
 
 
-def _energy(one: Inputs) -> Iterator[Line]:
+def _energy(one: Inputs, costs: PlanCosts, kwh: Mapping[str, float]) -> Iterator[Line]:
     """Watts, and the energy of a year."""
-    columns, terms, kwh = one.costs().columns, one.terms, _kwh(one)
+    columns, terms = costs.columns, one.terms
     fleet = float(np.broadcast_to(one.fleet, 1)[0])
     yield Line("it_mean_w", "W", float(one.run.it_mean_w[0]) * fleet)
     yield Line("it_idle_w", "W", float(one.run.it_idle_w[0]) * fleet)
@@ -106,9 +113,9 @@ def _energy(one: Inputs) -> Iterator[Line]:
     yield Line("kgco2e_per_kwh", "kgCO2e/kWh", kwh["kgco2e_per_kwh"])
 
 
-def _capital(one: Inputs) -> Iterator[Line]:
+def _capital(one: Inputs, costs: PlanCosts) -> Iterator[Line]:
     """What is paid up front; servers at the price of one."""
-    terms = {n: float(np.asarray(v)[0]) for n, v in one.costs().capex.terms.items()}
+    terms = {n: float(np.asarray(v)[0]) for n, v in costs.capex.terms.items()}
     per_unit, usd = float(one.bill.devices_per_unit[0]), float(one.prices.unit_usd[0])
     is_bought = bool(one.terms.is_bought[0]) and usd > 0
     if is_bought:
@@ -124,9 +131,9 @@ def _capital(one: Inputs) -> Iterator[Line]:
     yield Line("capex_usd", "$", sum(terms.values()), parts)
 
 
-def _year(one: Inputs) -> Iterator[Line]:
+def _year(one: Inputs, costs: PlanCosts) -> Iterator[Line]:
     """A year, term by term."""
-    year = {n: float(np.asarray(v)[0]) for n, v in one.costs().year.terms.items()}
+    year = {n: float(np.asarray(v)[0]) for n, v in costs.year.terms.items()}
     hosted = 1.0 if bool(one.terms.is_hosted[0]) else 0.0
     devices = one.bill.devices_working + one.bill.stranded_devices + one.bill.spare_devices
     yield Line("hosted", "1", hosted)
@@ -162,9 +169,8 @@ def _share(part: str, has_residual: bool) -> str:
     return f"({annuity}*({{{part}_before_tax_frac}}{left}))"
 
 
-def _whole(one: Inputs) -> Iterator[Line]:
+def _whole(one: Inputs, costs: PlanCosts) -> Iterator[Line]:
     """The job's share of such years, and owning against renting over the life."""
-    costs = one.costs()
     hours = float(one.run.hours[0])
     yield Line("job_hours", "h", hours)
     share = f"{{job_hours}}/({HOURS_PER_YEAR:g}*{{utilisation_frac}})"
@@ -189,9 +195,9 @@ def _whole(one: Inputs) -> Iterator[Line]:
     yield Line("npv_usd", "$", (paid + carbon) * years - own, "{rent_npv_usd}-{own_npv_usd}")
 
 
-def _kwh(one: Inputs) -> dict[str, float]:
+def _kwh(one: Inputs, costs: PlanCosts) -> dict[str, float]:
     """Energy of a year as the run has it, and what is billed beside it."""
-    costs, terms = one.costs(), one.terms
+    terms = one.terms
     columns, year = costs.columns, costs.year.terms
     years = float(one.run.hours[0]) / (HOURS_PER_YEAR * float(terms.utilisation_frac[0]))
     total = float(columns["facility_mwh"][0]) * 1000.0 / years

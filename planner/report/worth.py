@@ -48,6 +48,33 @@ def sensitivity(got: Gathered, say: Say) -> Iterator[Block]:
     low, high = sorted((first.at_low, first.at_high))
     title = say("tornado_title", first=say.name(first.name), low=money(low), high=money(high))
     yield Picture(title, say("tornado_words"), charts.tornado(got.swings, got.value(MONEY), say))
+    yield from _sources(got, say)
+
+
+def _sources(got: Gathered, say: Say) -> Iterator[Block]:
+    """Which share of the spread each input brings, all of them at random together."""
+    if not got.sources:
+        return
+    heads = [say(f"col_{n}") for n in ("input", "share_alone", "share_total", "effect", "uneven")]
+    rows = [
+        [
+            say.name(one.name),
+            _share(one.alone_frac),
+            _share(one.total_frac),
+            money(one.mean_size),
+            money(one.spread),
+        ]
+        for one in got.sources
+    ]
+    first = got.sources[0]
+    title = say("sources_title", first=say.name(first.name), share=_share(first.total_frac))
+    yield Table(title, heads, rows, (2.4, 1.4, 1.6, 1.6, 1.6), marked=0)
+    yield Words(say("sources_words"))
+
+
+def _share(value: float) -> str:
+    """A share of variance; estimates a little below 0 are 0."""
+    return f"{max(value, 0.0):.1%}"
 
 
 def scenarios(got: Gathered, say: Say) -> Iterator[Block]:

@@ -20,6 +20,7 @@ LIBRARIES: Mapping[str, str] = MappingProxyType(
         "vl_convert": "vl-convert-python",
         "xlsxwriter": "xlsxwriter",
         "pylopdf_fonts_zh_cn": "pylopdf-fonts-zh-cn",
+        "SALib": "SALib",
     }
 )
 """What reports need beside the rest, by module; all of it is the extra `report`."""

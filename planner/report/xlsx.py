@@ -124,6 +124,18 @@ def _swings(sheet: Any, got: Gathered, say: Say, styles: Mapping[str, Any]) -> N
         cells = (say.name(one.name), one.low_frac, one.high_frac, one.at_low, one.at_high)
         for column, cell in enumerate(cells):
             _write(sheet, row, column, cell)
+    _sources(sheet, len(got.swings) + 3, got, say, styles)
+
+
+def _sources(sheet: Any, at: int, got: Gathered, say: Say, styles: Mapping[str, Any]) -> None:
+    """Shares of variance and elementary effects, below the tornado."""
+    names = ("input", "share_alone", "share_total", "effect", "uneven")
+    for column, name in enumerate(names):
+        sheet.write_string(at, column, say(f"col_{name}"), styles["head"])
+    for row, one in enumerate(got.sources, start=at + 1):
+        cells = (say.name(one.name), one.alone_frac, one.total_frac, one.mean_size, one.spread)
+        for column, cell in enumerate(cells):
+            _write(sheet, row, column, cell)
 
 
 def _facts(sheet: Any, facts: list[dict[str, Any]], styles: Mapping[str, Any]) -> None:

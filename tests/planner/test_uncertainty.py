@@ -14,6 +14,7 @@ from planner.uncertainty.indices import figure_of_inputs, morris, sobol
 from planner.uncertainty.inputs import MOVED
 from planner.uncertainty.plans import parts_of
 from planner.uncertainty.quantile import Z_95, Band, at_quantile
+from planner.uncertainty.sources import sources
 from planner.uncertainty.tornado import tornado
 
 SIGNS = {"days": 1.0, "usd": 1.0, "kgco2e": 1.0}
@@ -128,3 +129,25 @@ def test_indices_of_a_plan_name_what_its_cost_hangs_on(run):
     top = max(found, key=lambda index: index.total_frac).name
     assert top in {swing.name for swing in tornado(one, study, "usd")[:2]}
     assert sum(index.alone_frac for index in found) == pytest.approx(1.0, abs=0.1)
+
+
+def test_sources_name_every_input_that_moves_the_cost_and_no_other(run):
+    """The report would leave out an input that the tornado shows, or rank noise."""
+    _, study, _, (part,) = run
+    one = part.ends.take([0])
+    found = sources(one, study, "usd", seed=1)
+    assert {source.name for source in found} == {
+        swing.name for swing in tornado(one, study, "usd")
+    }
+    assert [s.total_frac for s in found] == sorted((s.total_frac for s in found), reverse=True)
+    assert sum(source.alone_frac for source in found) == pytest.approx(1.0, abs=0.05)
+    assert sources(one, study, "usd", seed=1) == found
+
+
+def test_an_effect_that_is_straight_is_the_width_of_its_band(run):
+    """Elementary effects would be in no unit that a reader can hold beside the tornado."""
+    _, study, _, (part,) = run
+    one = part.ends.take([0])
+    widths = {swing.name: swing.width for swing in tornado(one, study, "usd")}
+    (staff,) = (s for s in sources(one, study, "usd", seed=1) if s.name == "staff")
+    assert staff.mean_size == pytest.approx(widths["staff"], rel=0.35)
