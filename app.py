@@ -16,6 +16,7 @@ PAGES = (
     ("planner/pages/start.py", "What do I want to know?", "start"),
     ("planner/pages/front.py", "Which plans are worth having?", "front"),
     ("planner/pages/why.py", "Why is this plan what it is?", "why"),
+    ("planner/pages/compare.py", "How do they differ?", "compare"),
     ("planner/pages/what_if.py", "What if prices change?", "what-if"),
     ("planner/pages/decide.py", "Which plan to take?", "decide"),
     ("planner/pages/removed.py", "What did the limits remove?", "removed"),

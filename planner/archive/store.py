@@ -187,6 +187,15 @@ class Archive:
         with self.reading() as held:
             return held._columns("physical", held._physical_run(run), _UNBEATEN)
 
+    def physical_thinned(self, run: str, most: int) -> dict[str, Array]:
+        """Evenly spread rows of the physical front, at most so many, without reading the rest."""
+        with self.reading() as held, held._visit(read_only=True) as connection:
+            own = held._physical_run(run)
+            query = f"SELECT rowid FROM physical WHERE run = $1 AND {_UNBEATEN} ORDER BY rowid"
+            rows = connection.execute(query, [own]).fetchnumpy()["rowid"]
+            at = np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)
+            return held._columns("physical", own, "rowid IN $2", rows[at].tolist())
+
     def front(self, run: str) -> dict[str, Array]:
         """The Pareto front of a run: column name to (n,); columns with NULLs are masked."""
         with self.reading() as held:
@@ -232,7 +241,9 @@ class Archive:
         record = self.run(name)
         facts = {fact["name"]: fact["words"] or fact["value"] for fact in self.facts(record.run)}
         rejections = {row["reason"]: row["candidates"] for row in self.rejections(record.run)}
-        front = with_axes(self.front(record.run), self.physical(record.run))
+        own = self._physical_run(record.run)
+        axes = self._columns("physical", own, _ON_FRONT, record.run)
+        front = with_axes(self.front(record.run), axes)
         return Side(record, facts, rejections, front)
 
     def _rows(self, place: str, run: str, order: str) -> list[dict[str, Any]]:
@@ -315,6 +326,9 @@ class Archive:
 
 
 _UNBEATEN = "plan NOT IN (SELECT plan FROM superseded WHERE run = $1)"
+
+
+_ON_FRONT = "plan IN (SELECT plan FROM front WHERE run = $2)"
 
 
 def _records(

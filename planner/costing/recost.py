@@ -136,7 +136,11 @@ def physical_plans(archive: Archive, run: str) -> dict[str, Any]:
     -------
     column name to (n,); n is 0 where nothing was feasible
     """
-    stored = archive.physical(run)
+    return in_order(archive.physical(run))
+
+
+def in_order(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored rows of a physical front as `physical_plans` gives them."""
     if "plan" not in stored:
         return {"plan": np.array([], dtype=object), "devices": np.array([], dtype=np.int64)}
     order = np.argsort(stored["key"], kind="stable")

@@ -23,6 +23,9 @@ SELECTION = "plan"
 """Name of the selection that a click makes; its one field is the id."""
 
 CHOSEN = "#D00000"
+MARKED = "#7A7A7A"
+"""Of knee and baseline: grey enough for a white and for a black page."""
+
 PALE = 0.25
 FRONT_PX = 460
 BAR_PX = 24
@@ -33,6 +36,8 @@ AXIS_PX = 50
 TICKS = 6
 WORDS_FRAC = 1.15
 """A chart of bars is this much longer than its longest bar."""
+
+BEFORE_AFTER = {"before": "#999999", "after": OKABE_ITO[0]}
 
 Row = Mapping[str, Any]
 Chart = Any
@@ -90,6 +95,9 @@ def pareto(
     shape: str,
     chosen: Row | None,
     before: Sequence[Row] = (),
+    beside: Sequence[Row] = (),
+    named: Sequence[Row] = (),
+    height_px: int = FRONT_PX,
 ) -> Chart:
     """The front as points, their bands as bars, the chosen plan in a ring with its name.
 
@@ -99,17 +107,27 @@ def pareto(
     rows : "id", the fields of the axes with _low and _high where a band is shown, what the tooltip
         tells ("tip_…"), and the fields of colour and shape
     before : rows of another front, drawn as empty grey points
+    beside : rows that are not on the front: the fields of the axes, and "is_over" for those that
+        exceed a limit
+    named : rows that have a "mark" written beside them
+    height_px : of the chart
     """
     (x, y), shared = axes, _chart(rows)
-    layers = [_before(before, x, y)]
+    layers = [_beside(beside, x, y), _before(before, x, y)]
     if any(f"{field}_low" in row for row in rows[:1] for field in (x.field, y.field)):
         layers += _bands(shared, x, y, _colour(colour), PALE)
         layers += _bands(_chart([chosen]), x, y, alt.value(CHOSEN), 1.0) if chosen else []
     layers += [_ring(chosen, x, y), _points(shared, rows, x, y, colour, shape)]
+    layers += _names_of(named, x, y)
     drawn = alt.layer(*[layer for layer in layers if layer is not None])
     words = f"◯ {chosen['id']}" if chosen else ""
     name = alt.TitleParams(words, color=CHOSEN, fontSize=13, anchor="start")
-    return drawn.properties(height=FRONT_PX, title=name)
+    over = sum(bool(row["is_over"]) for row in beside)
+    told = f"{len(rows)} plans on the front" + (f", {len(beside)} beside it" if beside else "")
+    told += f", {over} of these over a limit" if over else ""
+    told += f"; chosen: {chosen['id']}" if chosen else ""
+    about = f"Scatter of {y.metric} against {x.metric}: {told}."
+    return drawn.properties(height=height_px, title=name, description=about)
 
 
 def _chart(rows: Sequence[Row]) -> Chart:
@@ -160,6 +178,31 @@ def _before(rows: Sequence[Row], x: Axis, y: Axis) -> Chart | None:
     grey = _chart(rows).mark_point(size=70, strokeWidth=1.5, color="#888888")
     tip = alt.Tooltip("id:N", title="before")
     return grey.encode(x=_position(alt.X, x), y=_position(alt.Y, y), tooltip=tip)
+
+
+def _beside(rows: Sequence[Row], x: Axis, y: Axis) -> Chart | None:
+    """Beaten plans as pale dots, those over a limit as crosses."""
+    if not rows:
+        return None
+    shade = alt.condition("datum.is_over", alt.value(OKABE_ITO[3]), alt.value("#8a8a8a"))
+    shape = alt.condition("datum.is_over", alt.value("cross"), alt.value("circle"))
+    points = _chart(rows).mark_point(size=14, filled=True, opacity=PALE + 0.1)
+    return points.encode(
+        x=_position(alt.X, x), y=_position(alt.Y, y), color=shade, shape=shape,
+        tooltip=[alt.Tooltip("id:N", title="not on the front")],
+    )  # fmt: skip
+
+
+def _names_of(rows: Sequence[Row], x: Axis, y: Axis) -> list[Chart]:
+    """A diamond and a word at each plan that has a name of its own."""
+    if not rows:
+        return []
+    shared = _chart(rows).encode(x=_position(alt.X, x), y=_position(alt.Y, y))
+    word = shared.mark_text(align="left", dx=9, dy=-13, fontSize=12, fontWeight="bold")
+    return [
+        shared.mark_point(shape="diamond", size=330, strokeWidth=2, filled=False, color=MARKED),
+        word.encode(text="mark:N", color=alt.value(MARKED)),
+    ]
 
 
 def _ring(chosen: Row | None, x: Axis, y: Axis) -> Chart | None:
@@ -218,7 +261,9 @@ def waterfall(terms: Mapping[str, float], unit: str, total: str = "total") -> Ch
     words = shared.mark_text(align="left", dx=5, fontSize=12).encode(
         y=y, x="end:Q", text="words:N"
     )
-    return (bars + words).properties(height=BAR_PX * len(rows) + AXIS_PX)
+    told = ", ".join(f"{row['term']} {row['words']}" for row in rows)
+    about = f"Waterfall in {unit}: {told}."
+    return (bars + words).properties(height=BAR_PX * len(rows) + AXIS_PX, description=about)
 
 
 def stairs(terms: Mapping[str, float], total_name: str = "total") -> list[dict[str, Any]]:
@@ -267,19 +312,23 @@ def bars(
     words = shared.mark_text(align="left", dx=5).encode(
         y=y, x=x, text=alt.Text(f"{count}:Q", format=",")
     )
-    return (drawn + words).properties(height=BAR_PX * len(rows) + AXIS_PX)
+    told = ", ".join(f"{row[name]} {row[count]:,}" for row in rows)
+    about = f"Bars of {count} by {name}: {told}."
+    return (drawn + words).properties(height=BAR_PX * len(rows) + AXIS_PX, description=about)
 
 
-def paired(rows: Sequence[Row], unit: str) -> Chart:
-    """Two bars for each term, before and after, from zero.
+def paired(rows: Sequence[Row], unit: str, shades: Mapping[str, str] = BEFORE_AFTER) -> Chart:
+    """A bar for each term and each of a few cases side by side, from zero.
 
     Parameters
     ----------
-    rows : "term", "when" ("before" or "after") and "value" in `unit`
+    rows : "term", "when" (one of `shades`) and "value" in `unit`
+    shades : case to its colour, in reading order
     """
     order = list(dict.fromkeys(row["term"] for row in rows))
+    cases = list(shades)
     y = alt.Y("term:N", sort=order, axis=_names())
-    offset = alt.YOffset("when:N", sort=["before", "after"])
+    offset = alt.YOffset("when:N", sort=cases)
     shared = _chart(rows)
     drawn = shared.mark_bar().encode(
         y=y,
@@ -288,16 +337,20 @@ def paired(rows: Sequence[Row], unit: str) -> Chart:
         color=alt.Color(
             "when:N",
             title=None,
-            sort=["before", "after"],
-            scale=alt.Scale(domain=["before", "after"], range=["#999999", OKABE_ITO[0]]),
-            legend=alt.Legend(orient="top"),
+            sort=cases,
+            scale=alt.Scale(domain=cases, range=list(shades.values())),
+            legend=alt.Legend(orient="top", columns=2, labelLimit=LABEL_PX),
         ),
         tooltip=["term:N", "when:N", alt.Tooltip("value:Q", format=",.4~g", title=unit)],
     )
     words = shared.mark_text(align="left", dx=4, fontSize=11).encode(
         y=y, yOffset=offset, x="value:Q", text=alt.Text("value:Q", format=",.3~g")
     )
-    return (drawn + words).properties(height=2 * BAR_PX * len(order) + 2 * AXIS_PX)
+    told = ", ".join(f"{row['term']} {row['when']} {row['value']:.4g}" for row in rows)
+    return (drawn + words).properties(
+        height=len(cases) * BAR_PX * len(order) + 2 * AXIS_PX,
+        description=f"Bars by term in {unit}: {told}.",
+    )
 
 
 def stacked(
@@ -320,7 +373,11 @@ def stacked(
             color=_shaded(colour, shades),
             tooltip=[f"{name}:N", f"{colour}:N", f"{count}:Q"],
         )
-        .properties(height=BAR_PX * len(order) + AXIS_PX)
+        .properties(
+            height=BAR_PX * len(order) + AXIS_PX,
+            description=f"Bars of {count} by {name}, divided by {colour}: "
+            + ", ".join(f"{key} {total:,}" for key, total in sums.items()),
+        )
     )
 
 

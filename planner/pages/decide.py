@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -15,7 +14,7 @@ from planner.decide.scaled import Scaled, scaled
 from planner.documents.figures import human, scale_of, unit_of, values_of
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
-from planner.pages.points import axes_of, colour_of, points_of, shape_of
+from planner.pages.points import axes_of, colour_of, known_points, points_of, shape_of
 from planner.pages.tables import draw_table
 from planner.report.choice import MONEY as MONEY_METRICS
 from planner.report.choice import objectives
@@ -59,7 +58,8 @@ def draw() -> None:
     with left:
         weights = _weights(signs)
         wanted = _wanted(found, signs)
-    rows, front = _points(found, signs)
+    rows, points = known_points(found.front, signs)
+    front = scaled(points)
     picks = picked(front, weights, wanted, signs)
     with right:
         _chart(found, [Pick(p.rule, int(rows[p.row]), p.figure) for p in picks])
@@ -88,14 +88,6 @@ def picked(
         Pick(rule, int(figure.argmax()), abs(float(figure.max())))
         for rule, figure in figures.items()
     ]
-
-
-def _points(found: Desk, signs: Mapping[str, float]) -> tuple[Any, Scaled]:
-    """Rows of the front whose objectives are all known, and their points."""
-    known = [[np.nan if v is None else v for v in values_of(found.front, n)] for n in signs]
-    table = np.array(known, float).T * np.array(list(signs.values()))
-    rows = np.flatnonzero(np.isfinite(table).all(axis=1))
-    return rows, scaled(table[rows])
 
 
 def _weights(signs: Mapping[str, float]) -> Floats:

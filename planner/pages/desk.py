@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from planner.archive.diff import Difference
 from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
+from planner.costing.beside import beside
 from planner.costing.recost import stored_study
 from planner.documents import answers as commands
 from planner.pages.points import ids_of
@@ -179,6 +181,16 @@ def rejections_of(db: Path, run: str) -> list[dict[str, Any]]:
     return _rejections(str(db), run, _stamp(db))
 
 
+def beside_of(found: Desk, most: int) -> Columns:
+    """Plans at sites that are kept beside the front, evenly spread, at most so many."""
+    return _beside(str(found.db), found.run, most, _stamp(found.db))
+
+
+def difference_of(db: Path, left: str, right: str) -> Difference:
+    """All that differs between two runs."""
+    return _difference(str(db), left, right, _stamp(db))
+
+
 def explained_of(
     db: Path, run: str, plan: str, site: str = "", scenario: str = ""
 ) -> dict[str, Any]:
@@ -254,6 +266,16 @@ def _facts(db: str, run: str, stamp: Stamp) -> list[dict[str, Any]]:
 @st.cache_data(max_entries=KEPT, show_spinner=False)
 def _rejections(db: str, run: str, stamp: Stamp) -> list[dict[str, Any]]:
     return _archive(db).rejections(run)
+
+
+@st.cache_resource(max_entries=KEPT, show_spinner="comparing the runs")
+def _difference(db: str, left: str, right: str, stamp: Stamp) -> Difference:
+    return _archive(db).diff(left, right)
+
+
+@st.cache_resource(max_entries=KEPT, show_spinner="pricing what lies beside the front")
+def _beside(db: str, run: str, most: int, stamp: Stamp) -> Columns:
+    return beside(_archive(db), run, most)
 
 
 @st.cache_data(max_entries=KEPT, show_spinner="re-evaluating the plan and its neighbours")

@@ -67,7 +67,10 @@ def gantt(bars: Sequence[Mapping[str, Any]]) -> Any:
             stroke=alt.condition("datum.critical", alt.value(CHOSEN), alt.value("#FFFFFF00")),
             tooltip=["row:N", "name:N", "start_s:Q", "end_s:Q", "critical:N"],
         )
-        .properties(height=max(rows, 2) * ROW_PX + ROW_PX)
+        .properties(
+            height=max(rows, 2) * ROW_PX + ROW_PX,
+            description=f"Gantt chart of {len(bars)} passes on {rows} rows over seconds.",
+        )
     )
 
 

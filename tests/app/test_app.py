@@ -16,11 +16,23 @@ from planner.documents import answers as commands
 from planner.documents.figures import column_of, human, scale_of
 from planner.pages import desk
 from planner.pages.charts import stairs
+from planner.pages.front import MOST_POINTS
 from planner.pages.points import ids_of
 from planner.pages.tables import even
 from planner.pages.what_if import difference
 from planner.pages.why import carbon_ledger
 
+PAGES = (
+    "front",
+    "why",
+    "compare",
+    "what_if",
+    "decide",
+    "removed",
+    "assumptions",
+    "report",
+    "start",
+)
 APP = Path(__file__).resolve().parents[2] / "app.py"
 
 
@@ -71,7 +83,7 @@ def test_the_front_is_the_one_that_was_stored(app, stored):
     assert sorted(names) == sorted(f"{plan} @ {site}" for plan, site in front)
     assert np.allclose(sorted(shown["usd"]), sorted(stored.front["usd"]), rtol=1e-12)
     assert figures(app)["Front (plan @ site)"] == str(len(names))
-    assert len(app.get("vega_lite_chart")) == 1
+    assert len(app.get("vega_lite_chart")) == 2
 
 
 def test_the_marks_of_the_chart_carry_their_plans(app):
@@ -79,6 +91,80 @@ def test_the_marks_of_the_chart_carry_their_plans(app):
     chart = json.loads(app.get("vega_lite_chart")[0].proto.spec)
     clicks = [p for p in chart["params"] if p["name"] == "plan"]
     assert clicks[0]["select"]["fields"] == ["id"]
+
+
+def drawn(app, key):
+    """The rows of each layer of a chart, in the order in which they are drawn."""
+    (chart,) = (c for c in app.get("vega_lite_chart") if c.proto.id.endswith(f"-{key}"))
+    spec = json.loads(chart.proto.spec)
+    named = {one.name: one.data.data for one in chart.proto.datasets}
+    tables = [layer.get("data", spec.get("data", {}))["name"] for layer in spec["layer"]]
+    return [pyarrow.ipc.open_stream(named[name]).read_all().to_pylist() for name in tables]
+
+
+def points_of_chart(app, key):
+    """The plans that a chart draws as points of the front: the rows that have tips."""
+    told = [rows for rows in drawn(app, key) if any("tip_usd" in row for row in rows)]
+    return {row["id"] for row in max(told, key=len)}
+
+
+def ranged(app, label):
+    """The slider of a range."""
+    (found,) = (s for s in app.slider if s.label.startswith(label))
+    return found
+
+
+def test_a_filter_acts_on_every_chart_and_on_the_table(app, stored):
+    """A chart would show plans that a person has put aside."""
+    days = np.asarray(stored.front["days"])
+    middle = float(np.median(days))
+    kept = {f"{p} @ {s}" for p, s, d in
+            zip(stored.front["plan"], stored.front["site"], days, strict=True)
+            if d <= middle}  # fmt: skip
+    slider = ranged(app, "days")
+    slider.set_value((slider.min, middle + 1e-9)).run()
+    app.selectbox(key="keep_z").select("kgco2e").run()
+    assert not app.exception
+    shown = table(app, "unverified_facts")
+    assert {f"{row.plan} @ {row.site}" for row in shown.itertuples()} == kept
+    assert all(points_of_chart(app, key) == kept for key in ("chart", "chart_0", "chart_1"))
+    app.button(key="clear_filters").click().run()
+    assert len(table(app, "unverified_facts")) == len(days)
+
+
+def test_changes_are_over_the_baseline_that_is_chosen(app, stored):
+    """Somebody would read savings against another plan than the one named."""
+    names = [f"{p} @ {s}" for p, s in
+             zip(stored.front["plan"], stored.front["site"], strict=True)]  # fmt: skip
+    app.selectbox(key=f"keep_baseline_{stored.run}").select(names[-1]).run()
+    shown = table(app, "unverified_facts")
+    base = float(stored.front["usd"][-1])
+    wanted = 100 * (shown["usd"] / base - 1)
+    assert np.allclose(shown["usd over baseline"], wanted, atol=1e-9)
+
+
+def test_no_more_than_the_front_and_5000_points_are_sent(app, stored, monkeypatch):
+    """A browser would be sent a million plans, and hang."""
+    app.toggle(key="keep_beside").set_value(True).run()
+    app.toggle(key="keep_feasible_only").set_value(False).run()
+    assert not app.exception
+    others = next(rows for rows in drawn(app, "chart") if "is_over" in rows[0])
+    assert 0 < len(others) <= MOST_POINTS
+    front = {f"{p} @ {s}" for p, s in
+             zip(stored.front["plan"], stored.front["site"], strict=True)}  # fmt: skip
+    assert not front & {row["id"] for row in others}
+
+
+def test_every_widget_has_a_label_and_every_chart_says_what_it_shows(app):
+    """Somebody who hears the page would not know what a switch or a picture is."""
+    for name in PAGES:
+        turned(app, name)
+        kinds = ("selectbox", "multiselect", "slider", "toggle", "text_input", "number_input",
+                 "radio", "button", "text_area")  # fmt: skip
+        silent = [w for kind in kinds for w in getattr(app, kind) if not w.label.strip()]
+        assert not silent, name
+        for chart in app.get("vega_lite_chart"):
+            assert json.loads(chart.proto.spec).get("description"), (name, chart.proto.id)
 
 
 def test_a_choice_of_plan_outlives_axes_and_pages(app):
@@ -297,3 +383,31 @@ def test_every_page_draws_its_tables_in_the_one_way():
     """A page of its own way would send mixed columns again."""
     pages = Path(desk.__file__).parent.glob("*.py")
     assert {page.name for page in pages if "dataframe(" in page.read_text()} == {"tables.py"}
+
+
+def test_plans_side_by_side_have_the_figures_of_the_archive(app, stored):
+    """A comparison would hold one plan against another's figures."""
+    turned(app, "compare")
+    (chosen,) = (m for m in app.multiselect if m.label.startswith("Plans"))
+    names = ids_of(stored.front)
+    chosen.set_value([names[0], names[-1]]).run()
+    assert not app.exception
+    rows = table(app, f"change: {names[-1]}").set_index("of")
+    first, last = (float(stored.front["usd"][i]) for i in (0, -1))
+    assert rows.loc["usd", names[0]] == human(first, "USD")
+    assert rows.loc["usd", f"change: {names[-1]}"] == f"{last / first - 1:+.1%}"
+
+
+def test_two_runs_differ_in_what_was_changed_between_them(stored, tmp_path, monkeypatch):
+    """A price that was changed would not be named, or a fact that was not."""
+    archive = Archive(Path(shutil.copy(stored.db, tmp_path)))
+    done = recost(archive, stored.run, ["costing.carbon_usd_per_t=150"])
+    page = turned(opened(archive.path, monkeypatch), "compare")
+    page.selectbox(key="keep_other_run").select(stored.run).run()
+    assert not page.exception
+    assert page.sidebar.selectbox(key="run").value == done.run
+    tables = [t.value for t in page.dataframe if {"of", stored.run} <= set(t.value)]
+    (rows,) = (t for t in tables if "costing.carbon_usd_per_t" in list(t["of"]))
+    assert list(rows["of"]) == ["costing.carbon_usd_per_t"]
+    assert list(rows[done.run]) == ["150"]
+    assert figures(page)["Changed figures"] != "0"
