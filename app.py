@@ -8,6 +8,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from planner.pages import desk
+from planner.pages.words import plain
 from simkernel.errors import PlanError
 
 # File, question and address of each page, in reading order. (A string below a name, as elsewhere
@@ -21,10 +22,11 @@ PAGES = (
     ("planner/pages/decide.py", "Which plan to take?", "decide"),
     ("planner/pages/removed.py", "What did the limits remove?", "removed"),
     ("planner/pages/assumptions.py", "What do the figures rest on?", "assumptions"),
+    ("planner/pages/catalogue.py", "What does the catalogue know?", "catalogue"),
     ("planner/pages/report.py", "What do I show those who decide?", "report"),
 )
 
-FIRST, BEGINNING = "front", "start"
+FIRST, BEGINNING = "front", ("start", "catalogue")
 
 
 def main() -> None:
@@ -36,10 +38,10 @@ def main() -> None:
     ]
     chosen = st.navigation(pages)
     faults = told(desk.side_bar)
-    if not faults or chosen.url_path == BEGINNING:  # there need be no database to begin
+    if not faults or chosen.url_path in BEGINNING:  # there need be no database to begin
         faults = told(chosen.run)
     for fault in faults:
-        st.error(fault)
+        st.error(plain(fault))
 
 
 def told(drawn: Callable[[], None]) -> tuple[str, ...]:

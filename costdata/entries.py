@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from costdata.catalog import Catalog, load
+from costdata.catalog import Catalog
 from costdata.facts import Row
-from costdata.lint import faults_of
-from costdata.overlay import append_row, as_row, lay_over
-from simkernel.errors import BadFile, unknown
+from costdata.own_tables import add_rows
+from simkernel.errors import unknown
 
 SHOWN = {
     "accelerator": "accelerators",
@@ -89,16 +88,7 @@ def add(folder: Path, kind: str, row: Mapping[str, str]) -> Path:
     UnknownName : no such table
     BadFile : every fault of the row; nothing is written
     """
-    table = SHOWN.get(kind, kind)
-    cells = {name: str(value) for name, value in row.items() if str(value)}
-    parsed, faults = as_row(table, cells)
-    if parsed is not None:
-        theirs = {table: {parsed.key: parsed}}
-        before = load(folder if folder.is_dir() else None).tables
-        faults += faults_of(theirs, lay_over(before, theirs))
-    if faults:
-        raise BadFile(*faults)
-    return append_row(folder, table, cells)
+    return add_rows(folder, SHOWN.get(kind, kind), [row])
 
 
 def _title(row: Row) -> str:

@@ -252,11 +252,24 @@ def read_cells(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{path} cannot be read ({error}); give a CSV file in UTF-8") from error
-    lines = list(csv.reader(io.StringIO(text)))
+    return as_cells(path, text)
+
+
+def as_cells(path: Path | str, text: str) -> tuple[list[str], list[dict[str, str]]]:
+    """The header and the rows of a CSV file of which the text is at hand.
+
+    Raises
+    ------
+    BadFile : no table, without a header, or a row of another length
+    """
+    try:
+        lines = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise BadFile(f"{path} is no CSV file ({error}); save it as CSV in UTF-8") from error
     if not lines:
         raise BadFile(f"{path} is empty; give at least a header")
     header = [name.strip() for name in lines[0]]
-    faults = list(_shape_faults(path, header, lines[1:]))
+    faults = list(_shape_faults(Path(path), header, lines[1:]))
     if faults:
         raise BadFile(*faults)
     return header, [

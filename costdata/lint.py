@@ -37,6 +37,8 @@ BOTH_DIRECTIONS = (1.9, 2.1)  # a total of both directions over one direction, r
 CARD = re.compile(r"\b(?:(\d) ?x ?)?(\d{2,3})G(?:bE)?\b")
 """Ports of a network card and the rate of one [Gb/s], as a row of chips words it."""
 
+UNSAFE = re.compile(r"[\x00-\x1f\x7f<>]|\.\.")
+
 SCALEUP = ("scaleup_gbytes_per_s_per_direction", "scaleup_peer_gbytes_per_s_per_direction")
 
 SLIPS = {
@@ -102,6 +104,18 @@ def warnings_of(tables: Tables, today: datetime.date) -> list[str]:
         for name, fact in row.facts.items()
         if name.split("_")[0] in ("price", "usd") and _age_years(fact.as_of, today) > STALE_YEARS
     ]
+
+
+def unsafe_names(tables: Tables, whole: Tables) -> Iterator[str]:
+    """A name that a spreadsheet would work out, a page would draw, or a path would climb by."""
+    for row in _rows(tables):
+        for name, spec in row.schema.items():
+            text = str(row.cells.get(name, "")) if spec.is_key else ""
+            if text.startswith(("=", "+", "-", "@")) or UNSAFE.search(text):
+                yield (
+                    f"{_where(row)}: {name} {text[:60]!r} may hurt where it is shown; begin names "
+                    "with a letter or digit and leave out control characters, <, > and .."
+                )
 
 
 def out_of_range(tables: Tables, whole: Tables) -> Iterator[str]:
@@ -279,6 +293,7 @@ def ours_only(tables: Tables, whole: Tables) -> Iterator[str]:
 
 CHECKS: tuple[Check, ...] = (
     ours_only,
+    unsafe_names,
     out_of_range,
     disordered_bands,
     sparse_peaks,

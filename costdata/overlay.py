@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from costdata.facts import (
     TABLES,
     Provenance,
-    Row,
     Tables,
     header_faults,
     parse_table,
@@ -23,7 +22,7 @@ from costdata.facts import (
     schema_names,
     schema_of,
 )
-from simkernel.errors import BadFile, unknown
+from simkernel.errors import BadFile
 
 
 @cache
@@ -69,42 +68,34 @@ def lay_over(ours: Tables, theirs: Tables) -> Tables:
     return {name: {**ours.get(name, {}), **theirs.get(name, {})} for name in {**ours, **theirs}}
 
 
-def as_row(kind: str, cells: Mapping[str, str]) -> tuple[Row | None, list[str]]:
-    """One row from loose cells, and its faults of form.
+def append_rows(folder: Path, kind: str, added: Sequence[Mapping[str, str]]) -> Path:
+    """Write rows at the end of a table in a user's folder; the folder is made if needed.
+
+    The rows must have been checked. A table that exists keeps its order of columns.
 
     Raises
     ------
-    UnknownName : no table of that kind
-    """
-    if kind not in schema_names():
-        raise unknown("table", kind, schema_names())
-    faults = header_faults(kind, cells)
-    parsed, wrong = parse_table(kind, [cells], {}, is_user=True)
-    wrong = [fault.replace(f"{kind}.csv line 2", kind) for fault in wrong]
-    return next(iter(parsed.values()), None), faults + wrong
-
-
-def append_row(folder: Path, kind: str, cells: Mapping[str, str]) -> Path:
-    """Write one row at the end of a table in a user's folder; the folder is made if needed.
-
-    The row must have been checked. A table that exists keeps its order of columns.
-
-    Raises
-    ------
-    BadFile : a row of that name is there, or the folder or the file cannot be written
+    BadFile : a row of a name is there, or the folder or the file cannot be written
     """
     path = folder / f"{kind}.csv"
-    header, rows = read_cells(path) if path.exists() else (_header(kind, cells), [])
+    names = dict.fromkeys(name for cells in added for name in cells)
+    header, rows = read_cells(path) if path.exists() else (_header(kind, names), [])
     keys = [name for name, spec in schema_of(kind).items() if spec.is_key]
-    if any(all(row.get(k, "") == cells.get(k, "") for k in keys) for row in rows):
-        name = "/".join(cells.get(k, "") for k in keys)
-        raise BadFile(f"{path} has a row {name} already; change that row or choose another name")
-    header += [name for name in cells if name not in header]
-    _write(path, header, [*rows, dict(cells)])
+    known = {tuple(row.get(k, "") for k in keys) for row in rows}
+    again = [tuple(cells.get(k, "") for k in keys) for cells in added]
+    faults = [
+        f"{path} has a row {'/'.join(key)} already; change that row or choose another name"
+        for key in again
+        if key in known
+    ]
+    if faults:
+        raise BadFile(*faults)
+    header += [name for name in names if name not in header]
+    _write(path, header, [*rows, *(dict(cells) for cells in added)])
     return path
 
 
-def _header(kind: str, cells: Mapping[str, str]) -> list[str]:
+def _header(kind: str, cells: Container[str]) -> list[str]:
     return [name for name in schema_of(kind) if name in cells]
 
 

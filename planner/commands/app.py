@@ -19,6 +19,7 @@ QUIET = (
     *("--runner.magicEnabled", "false"),
     *("--client.toolbarMode", "minimal"),
     *("--client.showErrorLinks", "false"),
+    *("--server.maxUploadSize", "2"),  # megabytes: studies and tables, never traces or models
 )
 """What .streamlit/config.toml says, for those who start the app from another folder."""
 

@@ -28,6 +28,7 @@ MARKED = "#7A7A7A"
 
 PALE = 0.25
 FRONT_PX = 460
+SMALL_PX = 200
 BAR_PX = 24
 MOST_SHAPES = 6
 LABEL_PX = 260
@@ -378,6 +379,25 @@ def stacked(
             description=f"Bars of {count} by {name}, divided by {colour}: "
             + ", ".join(f"{key} {total:,}" for key, total in sums.items()),
         )
+    )
+
+
+def growth(rows: Sequence[Row], run: str) -> Chart:
+    """How the front of a run grew: hypervolume over the seconds of the run."""
+    last = rows[-1]
+    about = (
+        f"Hypervolume of the front of run {run} over time: {last['hypervolume']:.4g} after "
+        f"{last['seconds']:.1f} s and {last['evaluated']:,} candidates."
+    )
+    return (
+        _chart(rows)
+        .mark_line(point=True, color=OKABE_ITO[0])
+        .encode(
+            x=alt.X("seconds:Q", title="time of the run [s]"),
+            y=alt.Y("hypervolume:Q", title="hypervolume of the front [1]"),
+            tooltip=["seconds:Q", "hypervolume:Q", alt.Tooltip("evaluated:Q", format=",")],
+        )
+        .properties(height=SMALL_PX, description=about)
     )
 
 

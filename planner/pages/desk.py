@@ -6,7 +6,6 @@ changes. The three choices are widgets of the side bar, so every page sees the s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,12 +21,10 @@ from planner.archive.store import Archive
 from planner.costing.beside import beside
 from planner.costing.recost import stored_study
 from planner.documents import answers as commands
+from planner.pages import workspace
 from planner.pages.points import ids_of
 from planner.report.gather import Gathered, gather
 from planner.study.read import Study
-
-DATABASE = "PLANNER_DB"
-"""The environment variable by which `planner app --db FILE` names the file."""
 
 READING_S = 10.0
 """How long a page waits while a run writes [s]."""
@@ -97,8 +94,8 @@ def side_bar() -> None:
     """
     _keep_widgets()
     with st.sidebar:
-        st.text_input("Database", os.environ.get(DATABASE, "planner.duckdb"), key="db")
-        records = {record.run: record for record in reversed(records_of(_db()))}
+        _choice("Database", "db", workspace.databases(), str)
+        records = {record.run: record for record in reversed(records_of(database()))}
         _choice("Run", "run", list(records), lambda run: f"{run} · {records[run].start.study}")
         if not records:
             return
@@ -112,9 +109,9 @@ def opened() -> Desk | None:
     if run is None:
         st.info("No runs yet: `planner run STUDY` makes one.")
         return None
-    record = next(record for record in records_of(_db()) if record.run == run)
-    front = front_of(_db(), run)
-    return Desk(_db(), record, front, ids_of(front), st.session_state.get("chosen") or "")
+    record = next(record for record in records_of(database()) if record.run == run)
+    front = front_of(database(), run)
+    return Desk(database(), record, front, ids_of(front), st.session_state.get("chosen") or "")
 
 
 def kept(name: str, first: Any, options: Sequence[Any] | None = None) -> str:
@@ -215,7 +212,7 @@ def gathered_of(found: Desk, plan: str = "") -> Gathered:
 
 def _names(record: RunRecord) -> list[str]:
     """What stands on a front, the best first."""
-    front = front_of(_db(), record.run)
+    front = front_of(database(), record.run)
     ids = ids_of(front)
     return [ids[row] for row in order_of(front, record)]
 
@@ -234,8 +231,14 @@ def _choice(label: str, key: str, options: list[str], words: Any) -> None:
     st.selectbox(label, options, key=key, format_func=words, disabled=not options)
 
 
-def _db() -> Path:
-    return Path(st.session_state["db"]).expanduser()
+def database() -> Path:
+    """The database that the side bar shows.
+
+    Raises
+    ------
+    BadFile : it is none of the workspace's
+    """
+    return workspace.database(st.session_state["db"])
 
 
 def _stamp(db: Path) -> Stamp:

@@ -35,6 +35,7 @@ from planner.pages.points import (
     shape_of,
 )  # fmt: skip
 from planner.pages.tables import draw_table
+from planner.pages.words import plain
 from planner.report.choice import objectives
 from simkernel.columns import Masks
 
@@ -74,7 +75,7 @@ def draw() -> None:
 def _counts(found: Desk) -> None:
     """How many candidates there were and what was left."""
     summary = found.record.summary
-    st.caption(f"run {found.run} of study {found.record.start.study}: {found.state}")
+    st.caption(plain(f"run {found.run} of study {found.record.start.study}: {found.state}"))
     if summary is None:
         return
     shown = {

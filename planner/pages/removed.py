@@ -14,6 +14,7 @@ from planner.metrics import is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.tables import draw_table
+from planner.pages.words import plain
 from planner.runs.physics import every_rule
 from planner.search.bounds import every_bound
 
@@ -111,7 +112,7 @@ def _nearest(found: Desk) -> None:
     """The candidates that break their limits least, when nothing is feasible."""
     nearest = found.record.summary.nearest if found.record.summary else {}
     for words in nearest.get("why", ()):
-        st.warning(words)
+        st.warning(plain(words))
     plans = nearest.get("plans", [])
     if not plans:
         return

@@ -6,6 +6,7 @@ import streamlit as st
 
 from planner.pages import desk
 from planner.pages.desk import Desk
+from planner.pages.words import plain
 from planner.report.decision import sentence
 from planner.report.write import FORMS, refuse_without_libraries, report_bytes
 
@@ -34,7 +35,7 @@ def draw() -> None:
     form = right.selectbox("Form", FORMS, key=desk.kept("report_form", "pdf"))
     plan = str(found.row + 1) if of == CHOSEN else ""
     got = desk.gathered_of(found, plan)
-    st.info(sentence(got, LANGUAGES[language]))
+    st.info(plain(sentence(got, LANGUAGES[language])))
     _download(found, plan, LANGUAGES[language], form)
 
 

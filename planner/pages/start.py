@@ -17,23 +17,26 @@ from typing import Any
 
 import streamlit as st
 
+from costdata import catalog as catalogue
+from costdata.catalog import Catalog
 from planner.archive.progress import PROGRESS
 from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
 from planner.documents import answers as commands
-from planner.pages import desk
+from planner.pages import charts, desk, workspace
+from planner.pages.compose import composed
 from planner.pages.tables import draw_table
+from planner.pages.words import plain
 from planner.runs.kinds import KINDS, prepare
-from planner.study.read import Study, study_from_text
+from planner.study.read import Study, study_from_text, tables_named
 from planner.training.engine import catalogue_names
 from simkernel.errors import PlanError
 
 LARGEST_STUDY_BYTES = 200_000  # our choice: the longest study of ours has 3,000
 LETTERS = re.compile(r"[^a-z0-9-]+")
 EVERY_S = 2.0
-FOLDER = "planner_studies"
 MAIN = "from planner.cli import main; main()"
-FROM_FILE, SHIPPED = "a file of mine", "one of those that come with the planner"
+FROM_FILE, SHIPPED, FORM = "a file of mine", "one that comes with the planner", "a form"
 
 
 def draw() -> None:
@@ -45,7 +48,7 @@ def draw() -> None:
         shown = st.text_area("Study (TOML)", key=desk.kept("study_text", text), height=460)
     with right:
         study = _checked(shown)
-        db = Path(st.session_state["db"]).expanduser()
+        db = desk.database()
         if study and st.button("Run this study", type="primary", key="run_study"):
             _children().append(begin(db, study, shown))
             st.success("Started; it appears below once it has written its first line.")
@@ -60,7 +63,7 @@ def begin(db: Path, study: Study, text: str) -> subprocess.Popen[bytes]:
     db : the archive
     study : as read from `text`, whose name makes that of the file
     """
-    folder = db.resolve().parent / FOLDER
+    folder = workspace.studies()
     folder.mkdir(exist_ok=True)
     path = folder / f"{file_name(study.name)}.toml"
     path.write_text(text, encoding="utf-8")
@@ -79,12 +82,21 @@ def file_name(name: str) -> str:
 def faults_of(text: str) -> tuple[Study | None, list[str]]:
     """A study and nothing, or nothing and everything that is wrong with it."""
     try:
-        study = study_from_text(text, "line", Path.cwd(), catalogue_names())
-        if study.kind in KINDS:
-            return study, []
-        return None, [f"kind {study.kind!r} is read and not evaluated in this version"]
+        names = catalogue_names(_catalog_of(text))
+        study = study_from_text(text, "line", workspace.studies(), names)
+        faults = workspace.faults_of_paths(study)
+        if study.kind not in KINDS:
+            faults += [f"kind {study.kind!r} is read and not evaluated in this version"]
+        return (None, faults) if faults else (study, [])
     except PlanError as error:
         return None, list(error.faults)
+
+
+def _catalog_of(text: str) -> Catalog:
+    """The catalogue with the tables over it that a study names, if they lie in the workspace."""
+    tables = tables_named(text, workspace.studies())
+    is_ours = tables is not None and tables.is_dir() and workspace.is_inside(tables)
+    return catalogue.load(tables if is_ours else None)
 
 
 def progress_of(record: RunRecord) -> dict[str, Any]:
@@ -112,12 +124,12 @@ def _children() -> list[subprocess.Popen[bytes]]:
 def _text() -> str:
     """The study to begin with: shipped, or from a file."""
     names = sorted(one.name for one in files("studies").iterdir() if one.name.endswith(".toml"))
-    source = st.radio("Begin with", (SHIPPED, FROM_FILE), horizontal=True, key="start_from")
+    source = st.radio("Begin with", (SHIPPED, FROM_FILE, FORM), horizontal=True, key="start_from")
     if source == SHIPPED:
         name = st.selectbox("Study", names, key="start_shipped")
         text = files("studies").joinpath(name).read_text(encoding="utf-8")
     else:
-        text = _brought()
+        text = _brought() if source == FROM_FILE else composed()
     mark = (source, text)
     if st.session_state.get("start_mark") != mark:
         st.session_state["start_mark"] = mark
@@ -131,15 +143,16 @@ def _brought() -> str:
     if given is None:
         return ""
     if given.size > LARGEST_STUDY_BYTES:
-        st.error(
+        words = (
             f"{given.name} has {given.size:,} bytes; wanted at most {LARGEST_STUDY_BYTES:,}: a "
             "study names its tables and traces, it does not hold them"
         )
+        st.error(plain(words))
         return ""
     try:
         return given.getvalue().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        st.error(f"{given.name} is not UTF-8 text (byte {error.start}); save it as UTF-8")
+        st.error(plain(f"{given.name} is not UTF-8 text (byte {error.start}); save it as UTF-8"))
         return ""
 
 
@@ -150,16 +163,19 @@ def _checked(text: str) -> Study | None:
         return None
     study, faults = faults_of(text)
     for fault in faults:
-        st.error(fault)
+        st.error(plain(fault))
     if study is None:
+        with st.expander("The study with the numbers of its lines"):
+            st.code(text, language="toml", line_numbers=True)
         return None
     try:
         engine = prepare(study)
     except PlanError as error:
         for fault in error.faults:
-            st.error(fault)
+            st.error(plain(fault))
         return None
-    st.success(f"Study {study.name!r} can be run: {engine.space.enumerated:,} combinations.")
+    words = f"Study {study.name!r} can be run: {engine.space.enumerated:,} combinations."
+    st.success(plain(words))
     missing = [f"{name}: {why}" for name, why in engine.missing.items()]
     if missing:
         with st.expander(f"{len(missing)} chips are left out for want of a fact"):
@@ -178,7 +194,28 @@ def _running(db: Path) -> None:
         st.caption("No run yet.")
         return
     draw_table(lines, key="start_runs")
+    _growth(records[-1])
     _stop_one(db, [line for line in lines if line["state"] == "running"])
+
+
+def _growth(record: RunRecord) -> None:
+    """How the front of the newest run has grown so far."""
+    rows = growth_rows(record)
+    if len(rows) > 1:
+        st.altair_chart(charts.growth(rows, record.run), width="stretch", key="growth")
+
+
+def growth_rows(record: RunRecord) -> list[dict[str, float]]:
+    """Seconds, candidates evaluated and hypervolume after each batch of a run."""
+    told = [event.payload["trace"] for event in record.events if "trace" in event.payload]
+    return [
+        {
+            "seconds": float(one["seconds"]),
+            "hypervolume": float(one["hypervolume"]),
+            "evaluated": float(one["evaluated"]),
+        }
+        for one in told
+    ]
 
 
 def _stop_one(db: Path, running: Sequence[Mapping[str, Any]]) -> None:

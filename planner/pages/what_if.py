@@ -19,6 +19,7 @@ from planner.metrics import find_metric
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
+from planner.pages.words import plain
 from planner.runs.kinds import kind_of
 from planner.study.parts import Costing
 from planner.study.read import Study
@@ -82,7 +83,7 @@ def draw() -> None:
     with left:
         settings = _sliders(found, list(knobs(stored)))
         if words := fixed_by_scenarios(stored.study):
-            st.caption(words)
+            st.caption(plain(words))
     archive = Archive(found.db, desk.READING_S)
     changed = repriced(archive, found.run, settings) if settings else stored
     with right:
@@ -216,9 +217,9 @@ def _chosen(found: Desk, stored: Repriced, changed: Repriced) -> None:
     """The chosen plan before and after: its objectives, its money term by term."""
     (was, spent), (now, spends) = (alone(priced, found.chosen) for priced in (stored, changed))
     if not was or not now:
-        st.info(f"{found.chosen} is not sold on these terms.")
+        st.info(plain(f"{found.chosen} is not sold on these terms."))
         return
-    st.subheader(f"What happens to {found.chosen}")
+    st.subheader(plain(f"What happens to {found.chosen}"))
     is_on_front = found.chosen in ids_of(_on_front(changed.costed))
     st.caption("It stays on the front." if is_on_front else "It is no longer on the front.")
     names = dict.fromkeys((*found.objectives, "usd", "usd_per_device_hour", "kgco2e"))

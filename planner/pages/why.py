@@ -18,6 +18,7 @@ from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.step import draw_step
 from planner.pages.tables import draw_table
+from planner.pages.words import plain
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (
@@ -53,7 +54,7 @@ def draw() -> None:
     )
     for name in STALE:
         if name in document["notes"]:
-            st.warning(document["notes"][name])
+            st.warning(plain(document["notes"][name]))
     _head(found, document)
     _binds(document)
     _waterfalls(document)
@@ -68,7 +69,7 @@ def _purchases(found: Desk) -> None:
     plan = str(found.front["plan"][found.row])
     document = desk.explained_of(found.db, found.run, plan)
     for line in purchase_lines(document):
-        st.write(line)
+        st.write(plain(line))
     rows = [dict(zip(HEADS, row, strict=True)) for row in calendar_rows(document)]
     draw_table(rows, key="calendar")
 
@@ -100,14 +101,15 @@ def _head(found: Desk, document: Mapping[str, Any]) -> None:
     axes = {name: document["axes"].get(name) for name in DECISIONS}
     words = [f"{SHORT.get(n, n)} {figure(v)}" for n, v in axes.items() if v is not None]
     place = [document["plan"], document["site"], document["scenario"]]
-    st.caption(f"plan {' @ '.join(part for part in place if part)}: " + " · ".join(words))
+    told = f"plan {' @ '.join(part for part in place if part)}: " + " · ".join(words)
+    st.caption(plain(told))
     metrics = document["metrics"]
     for column, name in zip(st.columns(len(found.objectives)), found.objectives, strict=True):
         unit = unit_of(name)
         column.metric(name, human(metrics[name], unit), help=find_metric(name).doc)
         if metrics.get(f"{name}_low") is not None:
             ends = [human(metrics[f"{name}{end}"], unit) for end in ("_low", "_high")]
-            column.caption(f"90% band: {ends[0]} to {ends[1]}")
+            column.caption(plain(f"90% band: {ends[0]} to {ends[1]}"))
 
 
 def _binds(document: Mapping[str, Any]) -> None:

@@ -160,14 +160,20 @@ def study_from_document(
 def tables_named_in(path: str | File) -> File | None:
     """The folder of own tables that a study file names, before anything else of it is checked."""
     try:
-        document, _, _ = parse_toml(File(path).read_text(encoding="utf-8"))
+        text = File(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None  # `read_study` says why
+    return tables_named(text, File(path).absolute().parent)
+
+
+def tables_named(text: str, folder: File) -> File | None:
+    """The same in the text of a study whose relative paths start in a folder."""
+    document, _, _ = parse_toml(text)
     header = document.get("study", {})
     tables = header.get("tables", "") if isinstance(header, Mapping) else ""
     if not isinstance(tables, str) or not tables:
         return None
-    return File(_from(File(path).absolute().parent, tables))
+    return File(_from(folder, tables))
 
 
 def _from(folder: File, path: str) -> str:

@@ -46,7 +46,7 @@ def test_both_ways_to_start_the_app_set_the_same():
     """`streamlit run app.py` would behave otherwise than `planner app`."""
     config = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())
     written = {
-        f"--{section}.{key}": str(value).lower() if isinstance(value, bool) else value
+        f"--{section}.{key}": str(value).lower() if isinstance(value, bool) else str(value)
         for section, table in config.items()
         for key, value in table.items()
     }

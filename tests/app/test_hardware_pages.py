@@ -9,6 +9,7 @@ from planner.archive.store import Archive
 from planner.documents import answers as commands
 from planner.documents.figures import human
 from planner.pages.points import ids_of
+from planner.pages.words import plain
 from planner.runs.kinds import prepare
 from planner.runs.run import run_study
 from planner.study.read import read_study
@@ -70,7 +71,7 @@ def test_why_can_be_asked_at_every_place_of_the_plan(built, monkeypatch):
     document = commands.explain(built, "last", "p0", "us-in", "carbon_usd_per_t = 400")
     shown = {metric.label: metric.value for metric in page.main.metric}
     assert shown["usd"] == human(document["metrics"]["usd"], "USD")
-    assert "p0 @ us-in @ carbon_usd_per_t = 400" in page.main.caption[0].value
+    assert plain("p0 @ us-in @ carbon_usd_per_t = 400") in page.main.caption[0].value
 
 
 def test_a_limit_of_a_scenario_stands_among_the_limits(bought, monkeypatch):
@@ -146,5 +147,5 @@ def test_sliders_compare_plans_within_their_scenario(built, monkeypatch):
     assert not page.exception
     assert not page.info
     chosen = page.sidebar.selectbox(key="chosen").value
-    assert f"What happens to {chosen}" in [s.value for s in page.subheader]
+    assert plain(f"What happens to {chosen}") in [s.value for s in page.subheader]
     assert not any(" 0 stayed" in c.value for c in page.caption)

@@ -44,7 +44,7 @@ def test_every_fault_of_a_study_stands_with_its_line(page):
     written(page, SHORT.replace("nodes = [1, 2]", "nodes = [0]\nspeed = 3"))
     told = [error.value for error in page.error]
     assert len(told) == 2
-    assert all(fault.startswith("line:") for fault in told)
+    assert all(fault.startswith("line\\:") for fault in told)
     assert not [b for b in page.button if b.key == "run_study"]
 
 
