@@ -21,7 +21,6 @@ from simkernel.hardware import (
     Columns,
     GemmCurve,
     LinkCurve,
-    LinkProtocols,
     PowerCurve,
     StreamCurve,
 )
@@ -108,11 +107,8 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
         gemm=GemmCurve(**_curve(tables, "efficiency_gemm", GemmCurve, _gemm_keys(rows))),
         attention=AttentionCurve(**_flat(tables, "efficiency_attention", AttentionCurve, rows)),
         stream=StreamCurve(**_flat(tables, "efficiency_stream", StreamCurve, rows)),
-        scaleup=LinkCurve(**_curve(tables, "links", LinkCurve, _link_keys(rows, "scaleup"))),
-        scaleout=LinkCurve(**_curve(tables, "links", LinkCurve, _link_keys(rows, "scaleout"))),
-        protocols=LinkProtocols(
-            **_curve(tables, "link_protocols", LinkProtocols, _protocol_keys(tables, rows))
-        ),
+        scaleup=_links(tables, rows, "scaleup"),
+        scaleout=_links(tables, rows, "scaleout"),
         power=PowerCurve(**_flat(tables, "power_curves", PowerCurve, rows)),
     )
 
@@ -187,10 +183,12 @@ def _link_keys(rows: Sequence[Row], tier: str) -> Keys:
     return [[(row.name, tier, operation) for operation in OPERATIONS] for row in rows]
 
 
-def _protocol_keys(tables: Tables, rows: Sequence[Row]) -> Keys:
-    """Rows of link_protocols.csv that there are: few chips were measured so closely."""
-    asked = [[(row.name, operation) for operation in OPERATIONS] for row in rows]
-    return [[key if key in tables["link_protocols"] else None for key in line] for line in asked]
+def _links(tables: Tables, rows: Sequence[Row], tier: str) -> LinkCurve:
+    """Curves of one tier; a row without chunks and own part is a plain line."""
+    cells = _curve(tables, "links", LinkCurve, _link_keys(rows, tier))
+    for name in ("chunk_s", "own_frac"):
+        cells[name] = np.nan_to_num(cells[name])
+    return LinkCurve(**cells)
 
 
 def _flat_keys(rows: Sequence[Row]) -> Keys:

@@ -154,6 +154,7 @@ def _reduces(
     for i, row in enumerate(rows):
         timed = _timed(tables, engine, row, kernel, "bf16")
         if timed:
-            for values, name in zip(cells, ("wire_frac", "floor_s", "step_s"), strict=True):
-                values[i] = timed.need(name)
+            one_rate = [timed.need(name) for name in ("wire_frac", "floor_s", "step_s")]
+            for values, value in zip(cells, (*one_rate, 0.0, 0.0), strict=True):
+                values[i] = value
     return LinkCurve(*cells)

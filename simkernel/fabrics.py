@@ -6,12 +6,16 @@ torus gives neighbours. Congestion between groups that share links is not known 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import TOPOLOGIES
+from simkernel.wiring.description import TORUS_AXES, torus_sides
 
-TORI = (TOPOLOGIES.index("torus2d"), TOPOLOGIES.index("torus3d"))
+TORI = {TOPOLOGIES.index(name): axes for name, axes in TORUS_AXES.items()}
+"""Axes of each torus by its code."""
 
 
 def neighbour_bytes_per_s(
@@ -33,18 +37,18 @@ def neighbour_bytes_per_s(
 
     Notes
     -----
-    Full mesh: a ring per direct link between members, (members - 1) links in use. Torus: a
-    device has two links along each axis the group spans, the domain taken as a square or cube.
+    Full mesh: a ring per direct link between members, (members - 1) links in use. Torus: two
+    links along each axis that the group spans, one where it ends before the axis closes to a ring:
+    the last of a row has one neighbour. Members are taken as neighbours; a group that ends inside
+    one axis is given one link along all of its axes, which is too slow rather than too fast.
     """
     mesh = peer_bytes_per_s * np.maximum(members - 1, 1)
-    dimensions = np.where(topology_codes == TOPOLOGIES.index("torus3d"), 3, 2)
-    spanned = _axes_spanned(members, domain_devices, dimensions)
-    torus = peer_bytes_per_s * 2 * spanned
     is_mesh = topology_codes == TOPOLOGIES.index("full_mesh")
-    is_torus = (topology_codes == TOPOLOGIES.index("torus2d")) | (
-        topology_codes == TOPOLOGIES.index("torus3d")
-    )
-    rate = np.where(is_mesh, mesh, np.where(is_torus, torus, device_bytes_per_s))
+    rate = np.where(is_mesh, mesh, device_bytes_per_s)
+    is_torus = np.isin(topology_codes, tuple(TORI))
+    if np.any(is_torus):
+        spanned, links, _ = _on_tori(topology_codes, members, domain_devices)
+        rate = np.where(is_torus, peer_bytes_per_s * links * spanned, rate)
     return np.minimum(rate, device_bytes_per_s)
 
 
@@ -59,21 +63,22 @@ def any_pair_bytes_per_s(
 
     Notes
     -----
-    Torus: each byte takes side/4 hops along every spanned axis on average, so 2 links per axis
-    carry the traffic of side/4 (Dally and Towles, Principles and Practices of Interconnection
-    Networks, ch. 5: channel load of uniform traffic on a k-ary n-cube). Other topologies: as
-    `neighbour_bytes_per_s`.
+    Torus: the links of the axis that carries most decide. Along a ring of side s uniform traffic
+    takes floor(s s / 4) / s hops on average, of what stays at home none, and has two links a
+    device; along a row of k that does not close, floor(k k / 4) / k of a device's bytes cross the
+    middle (Dally and Towles, Principles and Practices of Interconnection Networks, ch. 5: channel
+    load of uniform traffic). Other topologies: as `neighbour_bytes_per_s`.
     """
     ring = neighbour_bytes_per_s(
         topology_codes, device_bytes_per_s, peer_bytes_per_s, members, domain_devices
     )
-    dimensions = np.where(topology_codes == TOPOLOGIES.index("torus3d"), 3, 2)
-    spanned = _axes_spanned(members, domain_devices, dimensions)
-    hops = np.maximum(members ** (1.0 / spanned) / 4.0, 1.0)
-    is_torus = (topology_codes == TOPOLOGIES.index("torus2d")) | (
-        topology_codes == TOPOLOGIES.index("torus3d")
-    )
-    return np.where(is_torus, ring / (hops * spanned), ring)
+    is_torus = np.isin(topology_codes, tuple(TORI))
+    if not np.any(is_torus):
+        return ring
+    _, _, load = _on_tori(topology_codes, members, domain_devices)
+    leaves_frac = 1.0 - 1.0 / np.maximum(members, 2)
+    spread = np.minimum(peer_bytes_per_s * leaves_frac / load, device_bytes_per_s)
+    return np.where(is_torus, spread, ring)
 
 
 def direct_links(topology_codes: Codes, domain_devices: Codes) -> Floats:
@@ -86,14 +91,40 @@ def direct_links(topology_codes: Codes, domain_devices: Codes) -> Floats:
 
 def spanned_axes(topology_codes: Codes, members: Codes, domain_devices: Codes) -> Floats:
     """Axes of a torus that a group of members spans, (n,); 1 of any other shape, (1,) if all."""
-    is_torus = np.isin(topology_codes, TORI)
+    is_torus = np.isin(topology_codes, tuple(TORI))
     if not np.any(is_torus):
         return np.ones(1)
-    dimensions = np.where(topology_codes == TOPOLOGIES.index("torus3d"), 3, 2)
-    return np.where(is_torus, _axes_spanned(members, domain_devices, dimensions), 1.0)
+    spanned, _, _ = _on_tori(topology_codes, members, domain_devices)
+    return np.where(is_torus, spanned, 1.0)
 
 
-def _axes_spanned(members: Codes, domain_devices: Codes, dimensions: Codes) -> Floats:
-    """Axes of a square or cubic torus that a contiguous group of members covers; at least one."""
-    side_log = np.log(np.maximum(domain_devices, 2)) / dimensions
-    return np.clip(np.ceil(np.log(np.maximum(members, 2)) / side_log - 1e-9), 1, dimensions)
+def _on_tori(
+    topology_codes: Codes, members: Codes, domain_devices: Codes
+) -> tuple[Floats, Floats, Floats]:
+    """Of every row: axes spanned, links along each, load of the busiest link; (n,) each.
+
+    The load is of one direction, for a byte that every member has to spread over all of them.
+    """
+    axes = np.zeros(np.shape(topology_codes), dtype=np.int64)
+    for code, count in TORI.items():
+        axes = np.where(topology_codes == code, count, axes)
+    rows = np.stack(np.broadcast_arrays(axes, members, domain_devices), axis=-1)
+    distinct, places = np.unique(rows.reshape(-1, 3), axis=0, return_inverse=True)
+    found = np.array([_on_torus(*(int(cell) for cell in row)) for row in distinct])
+    spread = found[places.reshape(-1)].reshape(*rows.shape[:-1], 3)
+    return spread[..., 0], spread[..., 1], spread[..., 2]
+
+
+@cache
+def _on_torus(axes: int, members: int, domain_devices: int) -> tuple[float, float, float]:
+    """The same of one group: it fills the shortest axis first, then the next."""
+    if axes == 0 or members < 2:
+        return 1.0, 2.0, 0.25
+    left, extents = members, []
+    for side in reversed(torus_sides(domain_devices, axes)):
+        extents.append((min(left, side), side))
+        left = -(-left // side)
+    spanned = [(extent, side) for extent, side in extents if extent > 1]
+    loads = [extent**2 // 4 / extent / (2 if extent == side else 1) for extent, side in spanned]
+    is_closed = all(extent == side for extent, side in spanned)
+    return float(len(spanned)), 2.0 if is_closed else 1.0, max(loads)

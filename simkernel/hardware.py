@@ -94,31 +94,24 @@ class StreamCurve(Columns):
 
 @dataclass(frozen=True)
 class LinkCurve(Columns):
-    """Time of one collective on one tier: base_s + step_s x steps + bytes / (wire x wire_frac).
+    """Time of one collective on one tier, pipelined in the best number of chunks.
 
-    All fields have shape (n, len(OPERATIONS)).
+    seconds = base_s + step_s x steps + moving + 2 sqrt(chunk_s x moving), moving = moved /
+    (wire x wire_frac); moved is what a device sends, and own_frac of its own part, which it copies
+    at home. A message in c chunks that are each copied in and sent on takes (c + 1) chunk_s +
+    (c + 1) / c moving; the best c leaves the root and a chunk_s, which base_s holds. All fields
+    have shape (n, len(OPERATIONS)).
+
+    References
+    ----------
+    Pipelining in the best number of blocks: Sanders, Speck and Traff, Two-tree algorithms for
+    full bandwidth broadcast, reduction and scan, Parallel Computing 2009.
     """
 
     wire_frac: Floats
     base_s: Floats
     step_s: Floats
-
-
-@dataclass(frozen=True)
-class LinkProtocols(Columns):
-    """Time of one collective inside a domain by the faster of a library's two kinds of protocol.
-
-    seconds = min over the two of base_s + step_s x steps + moved / (wire x frac), where moved is
-    what a device sends and own_frac of what it holds itself. Low latency: flags travel with the
-    data, which halves the rate or worse; high rate: copies are waited for in larger pieces. All
-    fields have shape (n, len(OPERATIONS)), NaN where nothing was measured.
-    """
-
-    low_base_s: Floats
-    low_frac: Floats
-    high_base_s: Floats
-    high_frac: Floats
-    step_s: Floats
+    chunk_s: Floats
     own_frac: Floats
 
 
@@ -169,7 +162,6 @@ class Chips(Columns):
     stream: StreamCurve
     scaleup: LinkCurve
     scaleout: LinkCurve
-    protocols: LinkProtocols
     power: PowerCurve
 
     def take(self, rows: Codes | int) -> Chips:

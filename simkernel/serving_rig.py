@@ -75,7 +75,7 @@ def rig_of(
 def _first_column(links: LinkCurve, all_reduce: LinkCurve) -> dict[str, Floats]:
     """Link curves with another all-reduce, whose column is the first."""
     cells, count = {}, len(links.wire_frac)
-    for name in ("wire_frac", "base_s", "step_s"):
+    for name in (f.name for f in fields(LinkCurve)):
         own, others = _once(getattr(links, name), getattr(all_reduce, name))
         column = np.array(own, dtype=float)
         column[:, OPERATIONS.index("all_reduce")] = others

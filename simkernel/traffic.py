@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from simkernel.columns import Codes, Column, Floats
 from simkernel.fabrics import any_pair_bytes_per_s, neighbour_bytes_per_s, spanned_axes
-from simkernel.hardware import OPERATIONS, Chips, LinkCurve, LinkProtocols
+from simkernel.hardware import OPERATIONS, Chips, LinkCurve
 from simkernel.link_rules import PHYSICAL, LinkRules
 from simkernel.placement import Group
-
-PLAIN_PROTOCOLS = LinkProtocols(
-    np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), np.zeros(1), np.zeros(1)
-)
-"""The wire itself, without a protocol."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +18,8 @@ class Wires:
     """Rates and curves of both tiers for one operation and one group; (n,) or numbers.
 
     Rates are wire rates per device and direction; `*_frac` of them is reached, after `*_base_s`
-    once and `*_step_s` per step. `inside_axes` of a torus are spanned by the group, 1 elsewhere;
-    `inside_protocols` are those of the operation.
+    once and `*_step_s` per step; `*_chunk_s` and `*_own_frac` as in hardware.LinkCurve.
+    `inside_axes` of a torus are spanned by the group, 1 elsewhere.
     """
 
     inside_bytes_per_s: Column
@@ -36,7 +31,10 @@ class Wires:
     outside_base_s: Column
     outside_step_s: Column
     inside_axes: Column = 1.0
-    inside_protocols: LinkProtocols = PLAIN_PROTOCOLS
+    inside_chunk_s: Column = 0.0
+    inside_own_frac: Column = 0.0
+    outside_chunk_s: Column = 0.0
+    outside_own_frac: Column = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,6 @@ class Network:
     domain_devices: Codes
     scaleup: LinkCurve
     scaleout: LinkCurve
-    protocols: LinkProtocols
     links: LinkRules = PHYSICAL
 
     def wires(self, operation: str, group: Group) -> Wires:
@@ -88,9 +85,10 @@ class Network:
             out.base_s[..., i],
             out.step_s[..., i],
             spanned_axes(self.topology_code, group.inside, self.domain_devices),
-            LinkProtocols(
-                *(getattr(self.protocols, f.name)[..., i] for f in fields(self.protocols))
-            ),
+            up.chunk_s[..., i],
+            up.own_frac[..., i],
+            out.chunk_s[..., i],
+            out.own_frac[..., i],
         )
 
 
@@ -106,7 +104,6 @@ def network(
         domain_devices,
         chips.scaleup,
         chips.scaleout,
-        chips.protocols,
         links,
     )
 
@@ -123,23 +120,68 @@ def two_tiers(
 ) -> Traffic:
     """Traffic from bytes and steps per tier; tiers run `together` or one after the other.
 
-    A tier without traffic costs nothing: no base, no step.
+    A tier without traffic costs nothing: no base, no step. A link is busy while a device copies
+    its own part as well; waiting for chunks leaves it free.
     """
-    has_inside = group.inside > 1
-    has_outside = group.domains > 1
-    inside_s = inside_bytes / (wires.inside_bytes_per_s * wires.inside_frac)
-    outside_s = outside_bytes / (wires.outside_bytes_per_s * wires.outside_frac)
+    inside_s = _with_own(inside_bytes, wires.inside_own_frac, group.inside) / (
+        wires.inside_bytes_per_s * wires.inside_frac
+    )
+    outside_s = _with_own(outside_bytes, wires.outside_own_frac, group.domains) / (
+        wires.outside_bytes_per_s * wires.outside_frac
+    )
+    inside_wait_s = wires.inside_base_s + wires.inside_step_s * inside_steps
+    outside_wait_s = wires.outside_base_s + wires.outside_step_s * outside_steps
     inside_latency_s = np.where(
-        has_inside, wires.inside_base_s + wires.inside_step_s * inside_steps, 0.0
+        group.inside > 1, inside_wait_s + _chunks_s(wires.inside_chunk_s, inside_s), 0.0
     )
     outside_latency_s = np.where(
-        has_outside, wires.outside_base_s + wires.outside_step_s * outside_steps, 0.0
+        group.domains > 1, outside_wait_s + _chunks_s(wires.outside_chunk_s, outside_s), 0.0
     )
     if together:
         elapsed = np.maximum(inside_s + inside_latency_s, outside_s + outside_latency_s)
     else:
         elapsed = inside_s + inside_latency_s + outside_s + outside_latency_s
     return Traffic(inside_s, outside_s, elapsed, inside_bytes, outside_bytes)
+
+
+def two_levels(
+    operation: str,
+    wires: Wires,
+    group: Group,
+    payload_bytes: Column,
+    inside_steps: Column,
+    outside_steps: Column,
+) -> Traffic:
+    """A reduction, gather or scatter inside every domain, then of the q-th part between domains.
+
+    Bytes are the least there are: (q-1)/q of the payload inside and (k-1)/k of the q-th part
+    outside, of q members in each of k domains, twice for an all_reduce.
+
+    Parameters
+    ----------
+    inside_steps, outside_steps : (n,) of one pass; an all_reduce takes them twice
+    """
+    rounds = 2 if operation == "all_reduce" else 1
+    inside, domains = group.inside, group.domains
+    return two_tiers(
+        wires,
+        group,
+        rounds * payload_bytes * (inside - 1) / inside,
+        rounds * payload_bytes / inside * (1 - 1 / domains),
+        rounds * inside_steps,
+        rounds * outside_steps,
+        together=False,
+    )
+
+
+def _with_own(sent_bytes: Column, own_frac: Column, members: Codes) -> Column:
+    """Bytes sent to the other members, and what copying a device's own part is worth."""
+    return sent_bytes * (1.0 + own_frac / np.maximum(members - 1, 1))
+
+
+def _chunks_s(chunk_s: Column, moving_s: Column) -> Column:
+    """What the best number of chunks costs, but for the one that `base_s` holds."""
+    return 2.0 * np.sqrt(chunk_s * moving_s)
 
 
 def nothing(like: Floats) -> Traffic:

@@ -22,8 +22,12 @@ LARGE_ROWS = 1024.0
 SMALL_WEIGHT = 0.4
 """Weight of the smaller products, which only serving meets: they hold floor and memory rate."""
 
-LARGE_MESSAGE_BYTES = 64e6
-"""Messages of training: activations of a micro-batch, buckets of gradients, dispatched tokens."""
+USUAL_LINK = {"step_s": 0.6e-6, "chunk_s": 1e-6, "own_frac": 0.3}
+"""What a link's rows are weakly pulled to: a hop of a ring over NVLink and what a chunk costs more
+(NVIDIA/nccl src/graph/tuning.cc, hwLat NVLINK, ring LL); own choice for what is copied at home."""
+
+PULL = 0.05
+"""Weight of that pull: of one row that is a twentieth as sure."""
 
 OUTLIER_FRAC = 0.1
 """Log error beyond which a row's pull stops growing (soft L1); twice a usual kernel's scatter."""
@@ -72,8 +76,8 @@ class Cores(Columns):
 class Messages(Columns):
     """Measured collectives of one chip and operation; shape (n,).
 
-    `wire_bytes` are those one device sends, `own_bytes` the message as often as it goes round,
-    `steps` those of a ring.
+    `wire_bytes` are those one device sends, `own_bytes` the part that stays at home, as often as
+    the message goes round, `steps` those of a ring.
     """
 
     wire_bytes: Floats
@@ -217,7 +221,9 @@ def fit_link(
     measured: Messages,
     wire_bytes_per_s: float,
     has_steps: bool,
-    large_bytes: float = LARGE_MESSAGE_BYTES,
+    *,
+    is_pipelined: bool = True,
+    large_bytes: float = 0.0,
 ) -> Fit:
     """The link curve of one chip, tier and operation.
 
@@ -226,40 +232,45 @@ def fit_link(
     measured : (n,) rows
     wire_bytes_per_s : per device and direction [bytes/s]
     has_steps : False where all peers are served at once (all_to_all, send): no cost per step
+    is_pipelined : False for a line: no chunks, nothing copied at home
     large_bytes : messages from here on weigh in full [bytes]
 
     Returns
     -------
-    Fit with wire_frac, base_s, step_s; errors over messages >= large_bytes
+    Fit with the columns of hardware.LinkCurve; errors over messages >= large_bytes
 
     Notes
     -----
-    One rate for all sizes: libraries change protocol with size, so the middle (1 to 32 MB) is
-    predicted up to a half too fast. One rate for all groups: rings of two are slower, in-network
-    reduction (NVLS, 445 of 450 GB/s in ring terms on eight H100) faster than it.
+    One curve for all groups: eight H100 reduce in their switch (NVLS, 445 of 450 GB/s in ring
+    terms) and are predicted a fifth too slow.
     """
-    large = measured.wire_bytes >= large_bytes
-    weight = np.where(large, 1.0, SMALL_WEIGHT / 2)  # latency: serving and short rings
+    names = ("wire_frac", "base_s", "step_s", "chunk_s", "own_frac")
+    keeps_own = is_pipelined and bool(np.any(measured.own_bytes > 0))
+    is_used = np.array([1.0, 1.0, has_steps, is_pipelined, keeps_own])
+    is_large = measured.wire_bytes >= large_bytes
+    weight = np.where(is_large, 1.0, SMALL_WEIGHT / 2)
 
     def seconds(x: Floats) -> Floats:
-        steps = measured.steps * x[2] * has_steps
-        return np.asarray(x[1] + steps + measured.wire_bytes / (wire_bytes_per_s * x[0]))
+        return link_s(x * is_used, measured, wire_bytes_per_s)
 
     def log_errors(x: Floats) -> Floats:
-        # Where one kernel serves all peers at once, the rows say little of steps: a weak pull to
-        # a hop of a ring over NVLink (NVIDIA/nccl src/graph/tuning.cc, hwLat NVLINK ring LL).
-        hop = np.array([0.05 * np.log(x[2] / 0.6e-6)])
-        return np.concatenate([weight * np.log(seconds(x) / measured.seconds), hop])
+        pulled = [PULL * np.log(x[names.index(n)] / usual) for n, usual in USUAL_LINK.items()]
+        return np.concatenate([weight * np.log(seconds(x) / measured.seconds), pulled])
 
     x = robust_fit(
         log_errors,
-        starts=[(0.7, 5e-6, 5e-7), (0.9, 2e-5, 1e-7)],
-        low=(0.05, 1e-7, 1e-9),
-        high=(1.0, 1e-4, 2e-5),
+        starts=[(0.8, 5e-6, 5e-7, 1e-6, 0.3), (0.9, 5e-6, 5e-7, 1e-5, 0.3)],
+        low=(0.05, 1e-7, 1e-9, 1e-10, 1e-3),
+        high=(1.0, 1e-4, 2e-5, 1e-3, 1.0),
     )
-    if not has_steps:
-        x[2] = 0.0
-    return summary(("wire_frac", "base_s", "step_s"), x, seconds(x), measured.seconds, large)
+    return summary(names, x * is_used, seconds(x), measured.seconds, is_large)
+
+
+def link_s(x: Floats, rows: Messages, wire_bytes_per_s: float) -> Floats:
+    """Times of messages on a link whose curve has the values x, in order of its fields; (n,)."""
+    wire_frac, base_s, step_s, chunk_s, own_frac = x
+    moving_s = (rows.wire_bytes + own_frac * rows.own_bytes) / (wire_bytes_per_s * wire_frac)
+    return base_s + step_s * rows.steps + moving_s + 2.0 * np.sqrt(chunk_s * moving_s)
 
 
 def summary(

@@ -201,10 +201,15 @@ def fit_links(
     """Scale-up curves by (chip, operation)."""
     return {
         (chip, operation): fits.fit_link(
-            rows, plates[chip].scaleup_bytes_per_s, operation not in ("all_to_all", "send")
+            rows, plates[chip].scaleup_bytes_per_s, has_steps(operation)
         )
         for (chip, operation), rows in measured.read_messages(timings).items()
     }
+
+
+def has_steps(operation: str) -> bool:
+    """An operation goes round a ring; the others serve all peers at once."""
+    return operation not in ("all_to_all", "send")
 
 
 def fit_dispatch(timings: Sequence[Path], plates: Mapping[str, Nameplate]) -> Fit:
@@ -212,7 +217,9 @@ def fit_dispatch(timings: Sequence[Path], plates: Mapping[str, Nameplate]) -> Fi
     hopper = ("H100-SXM", "H200-SXM")
     rows = measured.read_dispatches(timings, hopper)
     out_bytes_per_s = plates[hopper[0]].scaleout_bytes_per_s
-    return fits.fit_link(rows, out_bytes_per_s, False, large_bytes=1e6)  # 256 tokens at most
+    return fits.fit_link(
+        rows, out_bytes_per_s, has_steps=False, is_pipelined=False, large_bytes=1e6
+    )  # 256 tokens at most
 
 
 def read_transfers(path: Path) -> Transfers:
@@ -364,6 +371,7 @@ def _scaleout_cells(operation: str, dispatch: Fit) -> Row:
         return cells | _origin(TIMINGS, AS_OF, "measured", APACHE)
     step_s = 0.0 if operation == "send" else OUT_STEP_S
     cells = {"wire_frac": OUT_WIRE_FRAC, "base_s": OUT_BASE_S, "step_s": step_s}
+    cells |= {"chunk_s": 0.0, "own_frac": 0.0}
     cells |= {"median_error_frac": 0.1, "p90_error_frac": 0.3, "basis": "published figures"}
     source = (
         "NVIDIA/nccl-tests#290 (46-48 GB/s per 400G card); NVIDIA/nccl src/graph/tuning.cc "

@@ -66,9 +66,13 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Timing:
-    """One collective inside a domain; `payload_bytes` as in simkernel.collectives."""
+    """One collective inside a domain; `payload_bytes` as in simkernel.collectives.
+
+    `kernel` is "library" (NCCL) or "engine" (the all-reduce of a serving engine, TensorRT-LLM).
+    """
 
     chip: str
+    kernel: str
     operation: str
     ranks: int
     payload_bytes: float
@@ -157,38 +161,42 @@ def read_cores(paths: Sequence[Path]) -> dict[str, Cores]:
 
 
 def read_collectives(paths: Sequence[Path]) -> list[Timing]:
-    """Collectives inside a node; the faster of NCCL and custom kernels for each size."""
-    best: dict[tuple[str, str, int, int], float] = {}
+    """Collectives inside a node."""
+    found = []
     for chip, row in _timings(paths, "collective"):
         if match := COLLECTIVE.match(row["params"]):
-            key = (chip, match[2].replace("alltoall", "all_to_all"), int(match[3]), int(match[4]))
-            best[key] = min(best.get(key, np.inf), float(row["value"]) * 1e-3)
-    return [
-        Timing(chip, operation, ranks, elements * BYTES_PER_ELEMENT, seconds)
-        for (chip, operation, ranks, elements), seconds in best.items()
-    ]
+            kernel = "engine" if match[1] else "library"
+            operation = match[2].replace("alltoall", "all_to_all")
+            payload_bytes = int(match[4]) * BYTES_PER_ELEMENT
+            seconds = float(row["value"]) * 1e-3
+            found.append(Timing(chip, kernel, operation, int(match[3]), payload_bytes, seconds))
+    return found
 
 
 def read_messages(paths: Sequence[Path]) -> dict[tuple[str, str], Messages]:
-    """Collectives inside a node by (chip, operation); the faster of NCCL and custom kernels.
+    """The library's collectives inside a node by (chip, operation).
 
-    A `send` is an all-gather of two: each hands its half to the other.
+    A `send` is an all-gather of two, each of which hands its half to the other and copies
+    nothing at home.
     """
     found: dict[tuple[str, str], list[tuple[float, ...]]] = defaultdict(list)
     for one in read_collectives(paths):
+        if one.kernel != "library":
+            continue
         rounds = 2 if one.operation == "all_reduce" else 1
         steps = float(rounds * (one.ranks - 1))
-        sent, own = steps / one.ranks * one.payload_bytes, rounds * one.payload_bytes
+        own = rounds * one.payload_bytes / one.ranks
+        sent = own * (one.ranks - 1)
         found[one.chip, one.operation].append((sent, own, steps, one.seconds))
         if one.operation == "all_gather" and one.ranks == 2:
-            found[one.chip, "send"].append((sent, own, 1.0, one.seconds))
+            found[one.chip, "send"].append((sent, 0.0, 1.0, one.seconds))
     for path in paths:
         for row in _rows(path):
             if row["params"] == INSIDE_EXPERTS:
                 is_dispatch = row["metric"].startswith("dispatch")
                 sent = INSIDE_SENT_BYTES * (DISPATCH_BYTES if is_dispatch else COMBINE_BYTES)
                 seconds = sent * 8 / 7 / (float(row["value"]) * 1e9)
-                found["B200-SXM", "all_to_all"].append((sent, sent * 8 / 7, 1.0, seconds))
+                found["B200-SXM", "all_to_all"].append((sent, sent / 7, 1.0, seconds))
     for rack, node in SAME_FABRIC.items():
         for operation in {op for chip, op in found if chip == rack}:
             found[rack, operation] += found.get((node, operation), [])
@@ -205,7 +213,7 @@ def read_dispatches(paths: Sequence[Path], chips: Sequence[str]) -> Messages:
         nodes, _, tokens, hidden, top_k = (float(g) for g in match.groups())
         value_bytes = DISPATCH_BYTES if row["metric"] == "dispatch_us" else COMBINE_BYTES
         sent = tokens * top_k * hidden * value_bytes * (1 - 1 / nodes)
-        found.append((sent, sent, 1.0, float(row["value"]) * 1e-6))
+        found.append((sent, 0.0, 1.0, float(row["value"]) * 1e-6))
     return Messages(*np.array(found, dtype=float).T)
 
 

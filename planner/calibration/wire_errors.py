@@ -1,9 +1,9 @@
 """How far collectives and exchanges between experts lie from what was measured, chip by chip.
 
-`python -m planner.calibration.wire_errors tests/truth/microbench.csv` prints it. Two answers: with
-the one curve that "best" uses, and as `collective = "two_protocols"`. Nothing is fitted here, and
-no row is known to the curves as such. Ring terms for bus bandwidth: bytes that a ring would send
-per device, over the time; above the wire it would be a wrong curve or a sum made in the switch.
+`python -m planner.calibration.wire_errors tests/truth/microbench.csv` prints it, with the curves
+as shipped and no row known as such; with `--left-out` every message size is predicted by curves
+fitted on the other sizes alone. Bus bandwidth in ring terms: bytes that a ring would send per
+device, over the time; above the wire it would be a wrong curve or a sum made in the switch.
 """
 
 from __future__ import annotations
@@ -17,20 +17,31 @@ from pathlib import Path
 import numpy as np
 
 from costdata.catalog import Catalog, load
-from planner.calibration.measured import Exchange, Timing, read_collectives, read_exchanges
+from planner.calibration.curves import fit_link, link_s
+from planner.calibration.kernels import TABLES, has_steps
+from planner.calibration.measured import (
+    Exchange,
+    Timing,
+    read_collectives,
+    read_exchanges,
+    read_messages,
+    read_nameplates,
+)
 from simkernel import plugins
+from simkernel.columns import Floats
 from simkernel.placement import Group
 from simkernel.traffic import Wires, network
 
-ONE_CURVE = {"all_to_all": "direct"}
+BEST_INSIDE = {"all_to_all": "direct"}
 """What "best" comes to inside one domain where it is not hierarchical."""
 
-MODELS = ("one curve", "two_protocols")
+ENGINE = "trtllm"
+"""Whose own all-reduce the timings of engines are."""
 
 
 @dataclass(frozen=True)
 class WireErrors:
-    """Of one chip, what was measured on it and by which model.
+    """Of one chip and what was measured on it.
 
     Parameters
     ----------
@@ -41,7 +52,6 @@ class WireErrors:
 
     chip: str
     kind: str
-    model: str
     rows: int
     median_frac: float
     p90_frac: float
@@ -50,23 +60,46 @@ class WireErrors:
 
 
 def wire_errors(timings: Sequence[Path], catalog: Catalog) -> list[WireErrors]:
-    """Every chip with measurements, collectives and exchanges between experts apart."""
-    found: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
+    """Every chip with measurements: collectives, an engine's own, exchanges between experts."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for timing in read_collectives(timings):
-        for model, seconds, bus in _collective(timing, catalog):
-            found[timing.chip, "collectives", model].append((seconds / timing.seconds - 1, bus))
+        is_own = timing.kernel == "engine"
+        seconds, bus = (_engine if is_own else _collective)(timing, catalog)
+        kind = "engine's all-reduce" if is_own else "collectives"
+        found[timing.chip, kind].append((seconds / timing.seconds - 1, bus))
     for exchange in read_exchanges(timings):
-        for model, seconds in _exchange(exchange, catalog):
-            error = (seconds / exchange.seconds - 1, np.nan)
-            found[exchange.chip, "expert exchange", model].append(error)
-    return [_summary(key, np.array(errors)) for key, errors in sorted(found.items())]
+        error = (_exchange(exchange, catalog) / exchange.seconds - 1, np.nan)
+        found[exchange.chip, "expert exchange"].append(error)
+    return [_summary(*key, np.array(errors)) for key, errors in sorted(found.items())]
 
 
-def _summary(key: tuple[str, str, str], errors: np.ndarray) -> WireErrors:
+def left_out_errors(timings: Sequence[Path], folder: Path = TABLES) -> list[WireErrors]:
+    """Collectives by curves that have seen no message of their size, by chip."""
+    plates = read_nameplates(folder / "accelerators.csv")
+    messages = read_messages(timings)
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for (chip, operation), rows in messages.items():
+        if operation == "send":
+            continue
+        wire, sizes = plates[chip].scaleup_bytes_per_s, np.round(rows.wire_bytes + rows.own_bytes)
+        for size in np.unique(sizes):
+            fit = fit_link(rows.take(np.flatnonzero(sizes != size)), wire, has_steps(operation))
+            left = rows.take(np.flatnonzero(sizes == size))
+            seconds = link_s(np.array(list(fit.values.values())), left, wire)
+            errors, buses = seconds / left.seconds - 1, left.wire_bytes / seconds / wire
+            found[chip] += zip(errors.tolist(), buses.tolist(), strict=True)
+    return [
+        _summary(chip, "sizes left out", np.array(errors))
+        for chip, errors in sorted(found.items())
+    ]
+
+
+def _summary(chip: str, kind: str, errors: Floats) -> WireErrors:
     """Errors and bus rates, (rows, 2)."""
     size = np.abs(errors[:, 0])
     return WireErrors(
-        *key,
+        chip=chip,
+        kind=kind,
         rows=len(errors),
         median_frac=float(np.median(size)),
         p90_frac=float(np.quantile(size, 0.9)),
@@ -80,42 +113,58 @@ def _wires(catalog: Catalog, chip: str, operation: str, group: Group, domain: in
     return network(chips, np.array([domain]), np.ones(1)).wires(operation, group)
 
 
-def _collective(timing: Timing, catalog: Catalog) -> Iterator[tuple[str, float, float]]:
-    """Predicted seconds and bus rate over wire rate, by model; the group fills a domain."""
+def _collective(timing: Timing, catalog: Catalog) -> tuple[float, float]:
+    """Predicted seconds and bus rate over wire rate; the group fills a domain."""
     group = Group(np.array([timing.ranks]), np.array([timing.ranks]))
     wires = _wires(catalog, timing.chip, timing.operation, group, timing.ranks)
-    for model in MODELS:
-        name = model if model in plugins.names("collectives") else "hierarchical"
-        name = ONE_CURVE.get(timing.operation, name) if model == MODELS[0] else name
-        module = plugins.find("collectives", name)
-        traffic = module.traffic(timing.operation, wires, group, timing.payload_bytes)
-        seconds = float(traffic.elapsed_s[0])
-        rate = float(traffic.inside_bytes[0]) / seconds
-        yield model, seconds, rate / float(np.max(wires.inside_bytes_per_s))
+    module = plugins.find("collectives", BEST_INSIDE.get(timing.operation, "hierarchical"))
+    traffic = module.traffic(timing.operation, wires, group, timing.payload_bytes)
+    seconds = float(traffic.elapsed_s[0])
+    rate = float(traffic.inside_bytes[0]) / seconds
+    return seconds, rate / float(np.max(wires.inside_bytes_per_s))
 
 
-def _exchange(exchange: Exchange, catalog: Catalog) -> Iterator[tuple[str, float]]:
-    """Predicted seconds, by model."""
+def _engine(timing: Timing, catalog: Catalog) -> tuple[float, float]:
+    """The same of the all-reduce that a serving engine brings: at once, or in a ring."""
+    wire = float(catalog.chips([timing.chip]).scaleup_bytes_per_s[0])
+    curves = catalog.engine_curves(ENGINE, [timing.chip])
+    others, once, ring = timing.ranks - 1, curves.all_reduce_once, curves.all_reduce
+    sent = 2 * others / timing.ranks * timing.payload_bytes
+    at_once_s = once.base_s + others * timing.payload_bytes / (wire * once.wire_frac)
+    ring_s = ring.base_s + 2 * others * ring.step_s + sent / (wire * ring.wire_frac)
+    seconds = float(np.minimum(at_once_s, ring_s)[0])
+    return seconds, sent / seconds / wire
+
+
+def _exchange(exchange: Exchange, catalog: Catalog) -> float:
+    """Predicted seconds."""
     group = Group(np.array([exchange.ranks]), np.array([min(exchange.ranks, exchange.domain)]))
     wires = _wires(catalog, exchange.chip, "all_to_all", group, exchange.domain)
-    for model, name in zip(MODELS, ("direct", "two_protocols"), strict=True):
-        module = plugins.find("collectives", name)
-        traffic = module.traffic("all_to_all", wires, group, exchange.payload_bytes)
-        yield model, float(traffic.elapsed_s[0])
+    module = plugins.find("collectives", "direct")
+    traffic = module.traffic("all_to_all", wires, group, exchange.payload_bytes)
+    return float(traffic.elapsed_s[0])
+
+
+def _lines(errors: Sequence[WireErrors]) -> Iterator[str]:
+    yield f"{'chip':<21}{'measured':<21}rows median   p90  bias  bus/wire"
+    for one in errors:
+        figures = f"{one.rows:>4}{one.median_frac:>7.1%}{one.p90_frac:>6.0%}{one.bias_frac:>+6.0%}"
+        bus = "" if np.isnan(one.bus_over_wire_frac) else f"{one.bus_over_wire_frac:>10.2f}"
+        yield f"{one.chip:<21}{one.kind:<21}{figures}{bus}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command: one line for each chip, kind and model."""
+    """The command: one line for each chip and kind."""
     parser = argparse.ArgumentParser(
         prog="python -m planner.calibration.wire_errors", description=__doc__
     )
     parser.add_argument("timings", nargs="+", type=Path, help="kernel timing files")
+    parser.add_argument("--left-out", action="store_true", help="every message size left out")
     given = parser.parse_args(arguments)
-    print(f"{'chip':<20}{'measured':<17}{'model':<15}rows median   p90  bias  bus/wire")
-    for one in wire_errors(given.timings, load()):
-        figures = f"{one.rows:>4}{one.median_frac:>7.1%}{one.p90_frac:>6.0%}{one.bias_frac:>+6.0%}"
-        bus = "" if np.isnan(one.bus_over_wire_frac) else f"{one.bus_over_wire_frac:>10.2f}"
-        print(f"{one.chip:<20}{one.kind:<17}{one.model:<15}{figures}{bus}")
+    found = (
+        left_out_errors(given.timings) if given.left_out else wire_errors(given.timings, load())
+    )
+    print("\n".join(_lines(found)))
     return 0
 
 

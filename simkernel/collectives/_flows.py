@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Flow = tuple[int, int, float]
@@ -53,6 +54,37 @@ def across(domains: int, q: int, part_bytes: float) -> list[Phase]:
         for i in range(q)
     ]
     return [step] * (domains - 1)
+
+
+def by_digits(
+    operation: str, members: int, factors: Sequence[int], payload_bytes: float
+) -> list[Phase]:
+    """A phase for each factor, in which members that differ in one digit send each other a part.
+
+    Parameters
+    ----------
+    factors : whose product is `members`, nearest partners first; those of 1 need no phase
+    """
+    scatters, stride, part = [], 1, payload_bytes
+    for factor in factors:
+        part /= factor
+        if factor > 1:
+            scatters.append(_of_digit(members, factor, stride, part))
+        stride *= factor
+    return in_order(operation, scatters, scatters[::-1])
+
+
+def _of_digit(members: int, factor: int, stride: int, part: float) -> Phase:
+    """Members whose numbers differ in one digit send each other a part."""
+    flows: Phase = []
+    for source in range(members):
+        digit = source // stride % factor
+        flows += [
+            (source, source + (other - digit) * stride, part)
+            for other in range(factor)
+            if other != digit
+        ]
+    return flows
 
 
 def in_order(operation: str, scatters: list[Phase], gathers: list[Phase]) -> list[Phase]:

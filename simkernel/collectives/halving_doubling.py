@@ -16,10 +16,10 @@ from functools import cache
 
 import numpy as np
 
-from simkernel.collectives._flows import PLAIN, Phase, Way, in_order, passes
+from simkernel.collectives._flows import PLAIN, Phase, Way, by_digits
 from simkernel.columns import Codes, Column
 from simkernel.placement import Group
-from simkernel.traffic import Traffic, Wires, two_tiers
+from simkernel.traffic import Traffic, Wires, two_levels
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 IN_BEST = False
@@ -29,41 +29,16 @@ def traffic(
     operation: str, wires: Wires, group: Group, payload_bytes: Column, remote_frac: Column = 1.0
 ) -> Traffic:
     """Closed form: bytes of two levels, one step for each prime factor of their sizes."""
-    rounds, inside, domains = passes(operation), group.inside, group.domains
-    return two_tiers(
-        wires,
-        group,
-        rounds * payload_bytes * (inside - 1) / inside,
-        rounds * payload_bytes / inside * (1 - 1 / domains),
-        rounds * _step_counts(inside),
-        rounds * _step_counts(domains),
-        together=False,
-    )
+    steps = _step_counts(group.inside), _step_counts(group.domains)
+    return two_levels(operation, wires, group, payload_bytes, *steps)
 
 
 def phases(
     operation: str, members: int, domain_size: int, payload_bytes: float, way: Way = PLAIN
 ) -> list[Phase]:
     """A phase for each prime factor of the domain's size and of the number of domains."""
-    scatters, stride, part = [], 1, payload_bytes
-    for factor in (*_prime_factors(domain_size), *_prime_factors(members // domain_size)):
-        part /= factor
-        scatters.append(_exchange(members, factor, stride, part))
-        stride *= factor
-    return in_order(operation, scatters, scatters[::-1])
-
-
-def _exchange(members: int, factor: int, stride: int, part: float) -> Phase:
-    """Members whose numbers differ in one digit send each other a part."""
-    flows: Phase = []
-    for source in range(members):
-        digit = source // stride % factor
-        flows += [
-            (source, source + (other - digit) * stride, part)
-            for other in range(factor)
-            if other != digit
-        ]
-    return flows
+    factors = (*_prime_factors(domain_size), *_prime_factors(members // domain_size))
+    return by_digits(operation, members, factors, payload_bytes)
 
 
 def _step_counts(sizes: Codes) -> Codes:

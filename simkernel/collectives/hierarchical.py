@@ -9,7 +9,7 @@ from __future__ import annotations
 from simkernel.collectives._flows import PLAIN, Phase, Way, across, in_order, within
 from simkernel.columns import Column
 from simkernel.placement import Group
-from simkernel.traffic import Traffic, Wires, two_tiers
+from simkernel.traffic import Traffic, Wires, two_levels, two_tiers
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 IN_BEST = True
@@ -20,9 +20,8 @@ def traffic(
 ) -> Traffic:
     """Closed form.
 
-    Reductions: (q-1)/q of the payload inside, then (k-1)/k of the q-th part outside, q members
-    in each of k domains. all_to_all: remote_frac of the bytes for other domains go outside once,
-    and every byte may need a last hop inside.
+    Reductions: `traffic.two_levels` in ring steps. all_to_all: remote_frac of the bytes for other
+    domains go outside once, and every byte may need a last hop inside.
     """
     inside, domains = group.inside, group.domains
     if operation == "all_to_all":
@@ -31,18 +30,7 @@ def traffic(
         return two_tiers(
             wires, group, inside_bytes, outside_bytes, inside - 1, domains - 1, together=True
         )
-    passes = 2 if operation == "all_reduce" else 1
-    inside_bytes = passes * payload_bytes * (inside - 1) / inside
-    outside_bytes = passes * payload_bytes / inside * (1 - 1 / domains)
-    return two_tiers(
-        wires,
-        group,
-        inside_bytes,
-        outside_bytes,
-        passes * (inside - 1),
-        passes * (domains - 1),
-        together=False,
-    )
+    return two_levels(operation, wires, group, payload_bytes, inside - 1, domains - 1)
 
 
 def phases(

@@ -12,10 +12,10 @@ interconnects, ICS 2010.
 
 from __future__ import annotations
 
-from simkernel.collectives._flows import PLAIN, Flow, Phase, Way, across, in_order, passes
+from simkernel.collectives._flows import PLAIN, Flow, Phase, Way, across, in_order
 from simkernel.columns import Column
 from simkernel.placement import Group
-from simkernel.traffic import Traffic, Wires, two_tiers
+from simkernel.traffic import Traffic, Wires, two_levels
 from simkernel.wiring.description import torus_sides
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
@@ -31,17 +31,9 @@ def traffic(
     ----------
     wires : `inside_axes` that the group spans, as a square or a cube; 1 without a torus
     """
-    rounds, inside, domains = passes(operation), group.inside, group.domains
     axes = wires.inside_axes
-    return two_tiers(
-        wires,
-        group,
-        rounds * payload_bytes * (inside - 1) / inside,
-        rounds * payload_bytes / inside * (1 - 1 / domains),
-        rounds * axes * (inside ** (1.0 / axes) - 1),
-        rounds * (domains - 1),
-        together=False,
-    )
+    steps = axes * (group.inside ** (1.0 / axes) - 1)
+    return two_levels(operation, wires, group, payload_bytes, steps, group.domains - 1)
 
 
 def phases(

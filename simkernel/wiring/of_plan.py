@@ -50,7 +50,7 @@ def fabric_of(chips: Chips, wired: Wired, operation: str = "") -> Fabric:
     A host has as many ports as devices unless `rails` says otherwise, or the largest part of them
     that shares out evenly; the rate of all ports of a host is that of its devices.
     """
-    up_frac, out_frac = _reached(chips, operation)
+    up_frac, out_frac = _reached(chips, wired, operation)
     per_host = int(chips.devices_per_host[0])
     rails = gcd(wired.rails, per_host) if wired.rails else per_host
     shape = SCALEOUT_FABRICS[max(wired.fabric_code, 1)]
@@ -77,9 +77,11 @@ def fabric_of(chips: Chips, wired: Wired, operation: str = "") -> Fabric:
     )
 
 
-def _reached(chips: Chips, operation: str) -> tuple[float, float]:
-    """Shares of the wire rate that an operation reaches inside and outside a domain."""
+def _reached(chips: Chips, wired: Wired, operation: str) -> tuple[float, float]:
+    """Shares of the wire rate that large messages of all devices reach in a domain and outside."""
     if not operation:
         return 1.0, 1.0
     place = OPERATIONS.index(operation)
-    return float(chips.scaleup.wire_frac[0, place]), float(chips.scaleout.wire_frac[0, place])
+    up, out = chips.scaleup, chips.scaleout
+    at_home = float(up.own_frac[0, place]) / max(wired.domain_devices - 1, 1)
+    return float(up.wire_frac[0, place]) / (1.0 + at_home), float(out.wire_frac[0, place])

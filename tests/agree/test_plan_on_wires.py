@@ -1,5 +1,7 @@
 """A plan's collectives: the closed form of its chip against its flows on its own wires."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,7 +41,9 @@ def test_a_plan_takes_on_its_wires_what_its_closed_form_says(
     way = Way(axes=int(wires.inside_axes[0]))
     phases = module.phases(operation, members, domain, payload, way)
     chain = [[(net.route(a, b), sent) for a, b, sent in phase] for phase in phases]
-    fixed = module.traffic(operation, wires, group, 1e-6).elapsed_s[0]
+    at_once = replace(wires, inside_chunk_s=0.0, outside_chunk_s=0.0)
+    chunks = closed_s - module.traffic(operation, at_once, group, payload).elapsed_s[0]
+    fixed = chunks + module.traffic(operation, wires, group, 1e-12).elapsed_s[0]
     wait = [fixed] + [0.0] * (len(chain) - 1)
     end_s, _ = played(net.bytes_per_s, net.routes, [Chain(chain, wait)])
     assert end_s[0] == pytest.approx(closed_s, rel=2e-3)

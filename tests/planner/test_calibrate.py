@@ -63,7 +63,8 @@ def test_no_curve_beats_its_nameplate(name):
     for row in rows(name):
         for column, value in row.items():
             if column.endswith("_frac") and "error" not in column or column == "flop_frac_max":
-                assert 0 < float(value) <= 1, row
+                least = 0.0 if column == "own_frac" else 1e-9
+                assert least <= float(value) <= 1, row
             if column.endswith(("_s", "_half")):
                 assert float(value) >= 0, row
 
@@ -95,7 +96,8 @@ def test_h100_all_reduce_of_eight_is_near_the_published_bus_rate(made):
     """512 MiB over eight H100 run at 445 GB/s in ring terms (NVLS), 335 as all-gather."""
     link = {(r["accelerator"], r["tier"], r["operation"]): r for r in made["links.csv"]}
     gather = link["H100-SXM", "scaleup", "all_gather"]
-    assert 450e9 * gather["wire_frac"] == pytest.approx(335e9, rel=0.15)
+    own_part = 1 + gather["own_frac"] / 7
+    assert 450e9 * gather["wire_frac"] / own_part == pytest.approx(335e9, rel=0.15)
 
 
 def test_bands_hold_one():

@@ -50,16 +50,22 @@ def test_a_fit_never_exceeds_the_peak():
 
 
 def test_a_known_link_is_recovered():
-    """Bandwidth or latency of a ring would come out wrong."""
-    sent, steps = np.array([(s, n) for s in (1e4, 1e8, 1e9) for n in (2.0, 6.0, 14.0)]).T
-    seconds = 8e-6 + 1e-6 * steps + sent / (450e9 * 0.7)
-    fit = fits.fit_link(fits.Messages(sent, sent, steps, seconds), 450e9, has_steps=True)
-    assert fit.values["wire_frac"] == pytest.approx(0.7, rel=0.02)
-    assert fit.values["step_s"] == pytest.approx(1e-6, rel=0.2)
+    """Bandwidth, latency, chunks or a device's own copy would come out wrong."""
+    size = 2.0 ** np.arange(12, 31, 3)
+    sent, own, steps = np.array(
+        [(s * (n - 1) / n, s / n, n - 1) for s in size for n in (2.0, 4.0, 8.0)]
+    ).T
+    rows = fits.Messages(sent, own, steps, np.zeros(len(sent)))
+    known = {"wire_frac": 0.7, "base_s": 8e-6, "step_s": 1e-6, "chunk_s": 3e-6, "own_frac": 0.4}
+    seconds = fits.link_s(np.array(list(known.values())), rows, 450e9)
+    fit = fits.fit_link(fits.Messages(sent, own, steps, seconds), 450e9, has_steps=True)
+    assert fit.values == pytest.approx(known, rel=0.05)
 
 
 def test_a_link_without_steps_has_none():
     """All-to-all would pay for a ring it does not run."""
     sent = np.array([1e4, 1e8, 1e9])
-    rows = fits.Messages(sent, sent, np.ones(3), 1e-5 + sent / 4e11)
-    assert fits.fit_link(rows, 450e9, has_steps=False).values["step_s"] == 0
+    rows = fits.Messages(sent, 0 * sent, np.ones(3), 1e-5 + sent / 4e11)
+    values = fits.fit_link(rows, 450e9, has_steps=False).values
+    assert values["step_s"] == 0
+    assert values["own_frac"] == 0

@@ -11,7 +11,6 @@ from simkernel.hardware import (
     Chips,
     GemmCurve,
     LinkCurve,
-    LinkProtocols,
     PowerCurve,
     StreamCurve,
 )
@@ -40,9 +39,8 @@ def chip(**changes):
         "gemm": GemmCurve(gemm * 0.8, gemm * 96, gemm * 96, gemm * 96, gemm * 0.8, gemm * 3e-6),
         "attention": AttentionCurve(one * 0.65, one * 512, one * 0.8, one * 5e-6, one * 0.8),
         "stream": StreamCurve(one * 0.85, one * 2e-6),
-        "scaleup": LinkCurve(link * 0.8, link * 8e-6, link * 5e-7),
-        "scaleout": LinkCurve(link * 0.85, link * 1e-5, link * 2e-6),
-        "protocols": LinkProtocols(*(link * np.nan,) * 6),
+        "scaleup": LinkCurve(link * 0.8, link * 8e-6, link * 5e-7, link * 0.0, link * 0.0),
+        "scaleout": LinkCurve(link * 0.85, link * 1e-5, link * 2e-6, link * 0.0, link * 0.0),
         "power": PowerCurve(*(one * v for v in (70, 100, 150, 1, 450, 1, 0, 700, 150, 300))),
     }
     return Chips(**{**base, **changes})
