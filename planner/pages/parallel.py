@@ -64,7 +64,7 @@ def parallel(
         for state in STATES
         if any(row["state"] == state for row in rows)
     ]
-    handles = base.mark_point(opacity=0.0, size=30).add_params(brush)
+    handles = base.mark_point(opacity=0.0, size=30, aria=False).add_params(brush)
     drawn = alt.layer(handles, *_ends(spans, x, y), *layers)
     about = (
         f"Parallel coordinates of {count} of {len(ids)} plans over {', '.join(order)}; "
