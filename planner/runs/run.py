@@ -7,7 +7,6 @@ stored, and the run says it was stopped.
 
 from __future__ import annotations
 
-import os
 import platform
 import signal
 import time
@@ -48,7 +47,7 @@ from planner.search.drivers import searched
 from planner.search.replays import CLOSED_FORM, Replays
 from planner.search.seam import Explored
 from planner.search.sweep import BillResult
-from planner.search.workforce import Workforce
+from planner.search.workforce import Workforce, cores
 from planner.study.read import Study
 from planner.study.written import study_document
 from planner.training.breakeven import refuse_unknown_dates
@@ -122,6 +121,8 @@ def run_study(
         with _interruptible() as stop:
             some = workers or workers_for(engine.space.enumerated)
             work = _work(engine, archive, run, earlier, budget or Budget())
+            if work.replays:
+                work.replays.workers = workers or cores()
             if not isinstance(some, int):
                 work.notes["engine"] = str(some)
             return _run(work, some, progress, stop)
@@ -298,9 +299,10 @@ def _refined(work: _Work, stop: list[str], started: float) -> Refinement:
 
     work.replays.after, work.replays.is_stopped = lambda: work.look_up(stop), is_stopped
     most = replays_of(work.engine.study)
-    found = refined(
-        work.explored, work.total.physical(), work.replays, most, is_stopped, is_whole=is_swept
-    )
+    with work.replays as costly:
+        found = refined(
+            work.explored, work.total.physical(), costly, most, is_stopped, is_whole=is_swept
+        )
     if work.explored.since.evaluated:
         work.add(work.explored.settled())
     return found
@@ -395,9 +397,7 @@ def workers_for(candidates: int) -> int:
     """Processes that pay for a space of this size: one per core, or this one alone."""
     if candidates <= ALONE_CANDIDATES:
         return 1
-    if hasattr(os, "sched_getaffinity"):  # what a container or a job queue allows
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return cores()
 
 
 def _is_stop_asked(archive: Archive, run: str) -> bool:

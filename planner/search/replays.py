@@ -1,11 +1,13 @@
-"""The costly tier of a study: plans replayed one by one, each once, whoever asks for them.
+"""The costly tier of a study: every plan replayed once, whoever asks for it and whoever does it.
 
-What a replay found is priced as the closed form is, at every site. Everything that was replayed
-stays here with what a reader is told of it, so a run that goes on pays for nothing again.
+Replays share nothing, so other processes or a cluster take those that are asked for together.
+What a replay found is priced here as the closed form is, at every site. Everything that was
+replayed stays with what a reader is told of it, so a run that goes on pays for nothing again.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -19,12 +21,17 @@ from planner.explain.plan import plain
 from planner.runs.physics import PHYSICS
 from planner.search.near import no_memo, violation
 from planner.search.sweep import named_rows
+from planner.search.workforce import Processes, Workforce
 from planner.space.blocks import Ints, keys_of, values_of
 from planner.space.plan_keys import codes_of, plan_name
+from planner.training.evaluate import Replay
 from simkernel.columns import Floats
 
 CLOSED_FORM, REPLAY = "closed_form", "replay"
 """Values of the column `fidelity`: rows of one are never compared with rows of the other."""
+
+BEGIN_S = 3.0
+"""What a process takes to load: replays that took so long in this one are worth others."""
 
 CHOSEN = ("accelerator", "devices", "supernode_devices", "tensor_parallel", "pipeline_parallel")
 """What is told of a replayed plan beside its replay."""
@@ -69,6 +76,7 @@ class Replays:
     unsaved : keys replayed since they were last written down
     after : called after every replay
     is_stopped : asked between replays
+    workers : processes that may replay beside each other, 1 for this one alone; or a cluster
     """
 
     engine: Any
@@ -76,11 +84,24 @@ class Replays:
     unsaved: list[int] = field(default_factory=list)
     after: Callable[[], None] = lambda: None
     is_stopped: Callable[[], bool] = lambda: False
+    workers: int | Workforce = 1
 
     def __post_init__(self) -> None:
         """The desk is laid once, for every chip of the space."""
         chips = [str(name) for name in self.engine.space.levels["accelerator"]]
         self.desk = desk_of(self.engine.study, self.engine.catalog, chips)
+        self.alone_s = 0.0
+        self.processes: Processes | None = None
+
+    def __enter__(self) -> Replays:
+        """Processes begin when they pay."""
+        return self
+
+    def __exit__(self, *said: object) -> None:
+        """Those that were begun here end."""
+        if self.processes:
+            self.processes.__exit__(*said)
+            self.processes = None
 
     def scores(self, codes: Ints) -> SiteScores:
         """Scores of some plans; those not known yet are replayed.
@@ -104,15 +125,31 @@ class Replays:
         return SiteScores(np.stack([r.points for r in rows]), np.stack([r.excess for r in rows]))
 
     def _replayed(self, keys: Sequence[int]) -> Iterator[tuple[int, OneReplay]]:
-        """Replays one after the other until it is stopped."""
-        for key in keys:
+        """Replays as they are done, until it is stopped."""
+        left = list(keys)
+        while left and (team := self._team(len(left))) is None:
             if self.is_stopped():
                 return
-            yield key, replay_of(self.engine, self.desk, key)
+            key, started = left.pop(0), time.perf_counter()
+            found = replay_of(self.engine, self.desk, key)
+            self.alone_s += time.perf_counter() - started
+            yield key, found
+        if left and team:
+            for key, replay in team.spread(self.engine, played, left, self.is_stopped):
+                yield key, priced(self.engine, self.desk, key, replay)
+
+    def _team(self, count: int) -> Workforce | None:
+        """Who replays so many; None for this process, until it took as long as others begin."""
+        if not isinstance(self.workers, int):
+            return self.workers
+        if self.workers == 1 or count == 1 or self.alone_s < BEGIN_S:
+            return None
+        self.processes = self.processes or Processes(self.engine, self.workers)
+        return self.processes
 
 
-def replay_of(engine: Any, desk: Desk, key: int) -> OneReplay:
-    """One plan replayed and priced.
+def played(engine: Any, key: int) -> tuple[int, Replay]:
+    """One plan replayed, wherever it is done.
 
     Parameters
     ----------
@@ -120,11 +157,26 @@ def replay_of(engine: Any, desk: Desk, key: int) -> OneReplay:
     """
     space = engine.space
     codes = codes_of(space, np.array([key]))
-    columns = values_of(space, codes)
-    accelerator = str(space.levels["accelerator"][codes[0, 0]])
     replay = PHYSICS[engine.study.kind].replay
     assert replay is not None, "asked for only where the kind of work has one"
-    told = replay(engine, columns, accelerator)
+    accelerator = str(space.levels["accelerator"][codes[0, 0]])
+    return key, replay(engine, values_of(space, codes), accelerator)
+
+
+def replay_of(engine: Any, desk: Desk, key: int) -> OneReplay:
+    """One plan replayed and priced; parameters as `priced`."""
+    return priced(engine, desk, *played(engine, key))
+
+
+def priced(engine: Any, desk: Desk, key: int, told: Replay) -> OneReplay:
+    """What a replay came to.
+
+    Parameters
+    ----------
+    key : design key of the plan
+    told : its replay
+    """
+    columns = values_of(engine.space, codes_of(engine.space, np.array([key])))
     table = named_rows(engine, np.array([key]), columns, told.found, np.arange(1))
     priced = site_scores(desk, table)
     excess = priced.excess[0] + violation(told.found)[0]

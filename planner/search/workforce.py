@@ -69,6 +69,13 @@ def spread(
     return _alone(engine, work, items, is_stopped)
 
 
+def cores() -> int:
+    """Cores of this machine that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # what a container or a job queue allows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @contextmanager
 def opened(engine: str) -> Iterator[Workforce | None]:
     """The workforce that the command names, while it is needed; None for this machine.
@@ -152,31 +159,61 @@ def _in_processes(
     workers: int,
     is_stopped: Stopped,
 ) -> Iterator[R]:
-    """Items handed out one by one; two wait per process, so a stop loses little work."""
-    context = multiprocessing.get_context("spawn")  # a fork would inherit DuckDB's locks
-    pool = ProcessPoolExecutor(workers, context, _set_engine, (study_to_json(engine.study),))
-    waiting: set[Future[R]] = set()
-    queue, until = iter(items), StopClock(is_stopped)
-    try:
-        while until.is_worth_waiting():
-            for item in until.next_few(queue, 2 * workers - len(waiting)):
-                with _deaf_to_interrupts():
-                    waiting.add(pool.submit(_work_here, work, item))
-            if not waiting:
-                return
-            done, waiting = wait(waiting, timeout=LOOK_S, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-    except BrokenProcessPool as error:
-        raise PlanError(
-            "a process of the sweep was killed, perhaps for want of memory; batches stored before "
-            "are kept; run with --workers 1"
-        ) from error
-    finally:
-        processes = list((getattr(pool, "_processes", None) or {}).values()) if waiting else []
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:  # deep in an item that nobody waits for any more
+    with Processes(engine, workers) as processes:
+        yield from processes.spread(engine, work, items, is_stopped)
+
+
+class Processes:
+    """Processes of this machine that stay between calls; a context, left when the run ends.
+
+    Parameters
+    ----------
+    engine : a prepared study, which each of them reads once
+    workers : how many
+    """
+
+    def __init__(self, engine: Any, workers: int) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would inherit DuckDB's locks
+        self.workers = workers
+        self.pool = ProcessPoolExecutor(
+            workers, context, _set_engine, (study_to_json(engine.study),)
+        )
+        self.waiting: set[Future[Any]] = set()
+
+    def __enter__(self) -> Processes:
+        """They begin with the first item."""
+        return self
+
+    def __exit__(self, *said: object) -> None:
+        """What is deep in an item that nobody waits for any more is ended."""
+        known = getattr(self.pool, "_processes", None) or {}
+        processes = list(known.values()) if self.waiting else []
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
             process.terminate()
+
+    def spread(
+        self, engine: Any, work: Callable[[Any, T], R], items: Sequence[T], is_stopped: Stopped
+    ) -> Iterator[R]:
+        """Items handed out one by one; two wait per process, so a stop loses little work."""
+        queue, until = iter(items), StopClock(is_stopped)
+        try:
+            while until.is_worth_waiting():
+                for item in until.next_few(queue, 2 * self.workers - len(self.waiting)):
+                    with _deaf_to_interrupts():
+                        self.waiting.add(self.pool.submit(_work_here, work, item))
+                if not self.waiting:
+                    return
+                done, self.waiting = wait(
+                    self.waiting, timeout=LOOK_S, return_when=FIRST_COMPLETED
+                )
+                for future in done:
+                    yield future.result()
+        except BrokenProcessPool as error:
+            raise PlanError(
+                "a process of the search was killed, perhaps for want of memory; batches stored "
+                "before are kept; run with --workers 1"
+            ) from error
 
 
 class StopClock:

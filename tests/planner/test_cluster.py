@@ -10,6 +10,7 @@ import time
 
 import pytest
 from small import DENSE, ROOT, ended, planner, planner_process, with_lines
+from small_serve import written
 
 pytest.importorskip("distributed")
 
@@ -38,6 +39,16 @@ def told(*given):
 cluster.Cluster.spread, run._results = alone, told
 """
 """One bill at a time in another order, the study's own tables gone once work begins."""
+
+TOLD = """
+import sys, planner.search.replays as replays
+whole = replays.priced
+def told(*given):
+    print("replay", flush=True, file=sys.stderr)
+    return whole(*given)
+replays.priced = told
+"""
+"""Every replay is told of when it has come back."""
 
 HASTY = "import planner.search.cluster as room; room.CONNECT_S = 1"
 
@@ -134,6 +145,26 @@ def test_a_worker_killed_in_mid_run_changes_nothing(farm, tmp_path):
     assert answer.document["notes"]["engine"].startswith("dask: 2 cores of tcp://127.0.0.1:")
     plans = [row["plan"] + row["site"] for row in answer.document["front"]]
     assert len(set(plans)) == len(plans)
+
+
+def test_replays_on_workers_of_which_one_is_killed_are_those_of_one_process(farm, tmp_path):
+    """A night of replays would hang on one machine, or a plan be replayed and counted twice."""
+    for side in ("a", "b"):
+        (tmp_path / side).mkdir()
+        written(tmp_path / side)
+    words = ("run", "chat.toml", "--replay", 8, "--json")
+    whole = ended(planner_process(tmp_path / "a", *words, "--workers", 1)).document
+    words += ("--engine", f"dask:{farm.address}")
+    process = planner_process(tmp_path / "b", *words, before=TOLD)
+    for _ in range(2):
+        assert process.stderr.readline().startswith("replay")
+    farm.second.send_signal(signal.SIGKILL)
+    farm.worker()
+    answer = ended(process)
+    assert answer.code == 0, answer.err
+    same_answer(answer.document, whole)
+    assert answer.document["tiers"] == whole["tiers"]
+    assert answer.document["tiers"]["replayed"] == 8 == 2 + answer.err.count("replay\n")
 
 
 def test_a_worker_with_another_program_gets_no_work(farm, tmp_path):

@@ -134,6 +134,20 @@ def test_a_run_that_is_ended_among_its_replays_goes_on(driver, tmp_path, monkeyp
     assert sum(map(len, told)) == SOME
 
 
+def test_replays_by_several_processes_are_those_of_one(tmp_path, monkeypatch):
+    """A front would hang on how many cores a machine has."""
+    monkeypatch.setattr(replays_room, "BEGIN_S", 0.0)
+    engine = prepare(chat(*SHORT, "search.replay=8"))
+    found = []
+    for workers in (1, 2):
+        archive = Archive(tmp_path / f"{workers}.duckdb")
+        run = run_study(engine, archive, workers=workers)
+        rows = archive.sample(run.run)
+        found.append((run.summary.front_hash, run.summary.tiers, rows["plan"].tolist()))
+    assert found[0] == found[1]
+    assert found[0][1]["replayed"] == 8
+
+
 def test_the_closed_form_evaluates_nothing_for_the_replays(tmp_path, monkeypatch, watched):
     """Every candidate near the front would be paid for twice after a sweep that saw them all."""
     counted, serve = [], PHYSICS["serve"]
