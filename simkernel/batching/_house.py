@@ -104,6 +104,26 @@ def admit_first(replica: int, jobs: Jobs, lists: Lists, seats: Seats) -> int:
     return request
 
 
+def take_in_first(
+    replica: int,
+    count: int,
+    tokens: int,
+    jobs: Jobs,
+    lists: Lists,
+    limits: Limits,
+    seats: Seats,
+) -> int:
+    """The first who waits, with so many tokens of its prompt, into the step.
+
+    Gives the number of sequences in the step: as before where the pool has no room for it.
+    """
+    request = lists[replica].first_waiting
+    if not take_blocks(replica, request, tokens, jobs, lists, limits):
+        return count
+    admit_first(replica, jobs, lists, seats)
+    return join(replica, count, request, tokens, seats)
+
+
 def throw_out_last(replica: int, jobs: Jobs, lists: Lists, seats: Seats) -> int:
     """Puts the last of the running at the head of the queue, its cache lost (recompute)."""
     lists[replica].running_count -= 1

@@ -12,9 +12,9 @@ vllm-project/vllm, vllm/v1/core/sched/scheduler.py, `schedule`, commit 00024d31.
 from __future__ import annotations
 
 from simkernel.batching._house import (
-    admit_first,
     join,
     take_blocks,
+    take_in_first,
     throw_out_last,
     tokens_due,
     tokens_wanted,
@@ -77,14 +77,13 @@ def _admit(
     while budget > 0 and lists[replica].waiting_count > 0:
         if lists[replica].running_count >= limits.max_batch:
             break
-        request = lists[replica].first_waiting
-        due = tokens_due(request, jobs)
+        due = tokens_due(lists[replica].first_waiting, jobs)
         if due > budget and not is_split:
             break
         tokens = min(due, budget)
-        if not take_blocks(replica, request, tokens, jobs, lists, limits):
+        taken = take_in_first(replica, count, tokens, jobs, lists, limits, seats)
+        if taken == count:
             break
-        admit_first(replica, jobs, lists, seats)
-        count = join(replica, count, request, tokens, seats)
+        count = taken
         budget -= tokens
     return count

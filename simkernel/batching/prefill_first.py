@@ -12,11 +12,11 @@ sgl-project/sglang, python/sglang/srt/managers/scheduler.py, `get_next_batch_to_
 from __future__ import annotations
 
 from simkernel.batching._house import (
-    admit_first,
     blocks_for,
     join,
     refusal_code,
     take_blocks,
+    take_in_first,
     tokens_due,
 )
 from simkernel.batching._one_budget import go_on
@@ -68,15 +68,15 @@ def _admit(
 ) -> int:
     """New prompts in order, if they fit whole; each who runs keeps a free block to grow into."""
     while budget > 0 and lists[replica].waiting_count > 0:
-        request, running = lists[replica].first_waiting, lists[replica].running_count
-        due = tokens_due(request, jobs)
+        running = lists[replica].running_count
+        due = tokens_due(lists[replica].first_waiting, jobs)
         left = lists[replica].free_blocks - blocks_for(due, limits)
         if running >= limits.max_batch or (running > 0 and left < running):
             break
         tokens = min(due, budget)
-        if not take_blocks(replica, request, tokens, jobs, lists, limits):
+        taken = take_in_first(replica, count, tokens, jobs, lists, limits, seats)
+        if taken == count:
             break
-        admit_first(replica, jobs, lists, seats)
-        count = join(replica, count, request, tokens, seats)
+        count = taken
         budget -= tokens
     return count
