@@ -79,6 +79,11 @@ class Lane:
         return np.where(self.copies > 1.0, 1.0, self.clumped_frac)
 
     @cached_property
+    def nobody(self) -> Standing:
+        """No one who decodes: what a pass of prompts alone stands on."""
+        return standing_of(self, np.zeros(len(self.places)))
+
+    @cached_property
     def busiest_of(self) -> Column:
         """Deviations by which the fullest of the copies exceeds the mean one."""
         return _largest_of(self.copies)
@@ -243,7 +248,7 @@ def carrying_step_s(lane: Lane, standing: Standing, plain_s: Floats, carried: Ca
     passes = np.maximum(carried.tokens / lane.budget_tokens + 0.5, 1.0)  # a mean over remainders
     if lane.curves.shared is not None:
         passes = np.where(lane.copies > 1.0, 1.0, passes)
-    nobody = standing_of(lane, 0.0 * standing.sequences)
+    nobody = lane.nobody
     held = Carried(carried.tokens / passes, carried.prompts / passes, carried.mean_tokens / passes)
     if lane.curves.shared is not None:
         mean_tokens = np.where(lane.copies > 1.0, standing.mean_tokens, 0.0)
