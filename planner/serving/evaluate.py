@@ -44,9 +44,13 @@ from simkernel.serving_rig import Rig
 from simkernel.step_curves import step_curves
 
 SECONDS_PER_DAY = 86400.0
-LEAST_PLACES = 40.0
-"""Sequences of a lane from which the closed form is held to the replay: below, few large ones
-share the memory, and what is thrown out and computed again is not known to it."""
+AGREED_FRAC = 0.15
+"""Widest gap to the replay that is wanted of the closed form, of the median to first token."""
+
+LEAST_PLACES = 1.0 / AGREED_FRAC**2
+"""Sequences of a lane from which the closed form is held to the replay. It knows a lane by its
+mean: of p places the number that stands there deviates by 1 / sqrt(p) of itself (Poisson), and
+what follows from means is no nearer than that where memory decides."""
 
 
 WHOLE_PROMPTS = "continuous"
