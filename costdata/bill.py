@@ -54,7 +54,8 @@ class Prices(Columns):
     `unit_usd` a server or rack (NaN: not for sale), `port_links_usd` connectors and cables of one
     host port through all layers, `nic_usd` 0 where the unit comes with its NICs,
     `rent_usd_per_device_hour` NaN where nobody rents it out; `rent_is_by_hour` where that price,
-    compared with a purchase, is of hours used and not of a reservation.
+    compared with a purchase, is of hours used and not of a reservation. `domain_*_usd` are of what
+    joins units to scale-up domains.
     """
 
     unit_usd: Floats
@@ -64,6 +65,9 @@ class Prices(Columns):
     nic_usd: Floats
     storage_usd_per_pb: Floats
     head_node_usd: Floats
+    domain_switch_usd: Floats
+    domain_optic_usd: Floats
+    domain_cable_usd: Floats
     rent_usd_per_device_hour: Floats
     rent_is_by_hour: Masks
 
@@ -212,11 +216,21 @@ def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: 
         "nics": link * prices.nic_usd,
         "switches": switch * prices.switch_usd,
         "links": link * prices.port_links_usd,
+        "domain_network": owned * _domain_network_usd(bill, prices),
         "storage": owned * bill.storage_pb * prices.storage_usd_per_pb,
         "head_nodes": owned * bill.head_nodes * prices.head_node_usd,
         "facility": terms.is_hosted * terms.facility_usd_per_w * reserved_w,
     }
     return Ledger("capex_usd", "USD", terms_usd)
+
+
+def _domain_network_usd(bill: HardwareBill, prices: Prices) -> Floats:
+    """Switches, optics and copper of scale-up domains above the units that are sold."""
+    return (
+        bill.domain_switches * prices.domain_switch_usd
+        + bill.domain_optics * prices.domain_optic_usd
+        + bill.domain_cables * prices.domain_cable_usd
+    )
 
 
 def _year(
@@ -231,7 +245,7 @@ def _year(
 ) -> Ledger:
     """A year at the use of the terms, by what it is paid for."""
     usd = capex.terms
-    network = usd["nics"] + usd["switches"] + usd["links"]
+    network = usd["nics"] + usd["switches"] + usd["links"] + usd["domain_network"]
     gross = capex.total - usd["facility"]
     hosted = 1.0 * terms.is_hosted
     kw_months = tco.MONTHS_PER_YEAR / energy_bill.W_PER_KW
@@ -321,6 +335,7 @@ def _embodied(
         "spares": bill.spare_devices * made.device_kgco2e * share,
         "hosts": bill.hosts * made.host_kgco2e * share,
         "support": (bill.switches + bill.head_nodes) * made.support_kgco2e * share,
+        "domain_network": bill.domain_switches * made.support_kgco2e * share,
         "facility": terms.facility_kgco2e_per_w * reserved_w * share,
     }
     return Ledger("embodied_kgco2e", "kgCO2e", terms_kgco2e)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costdata.domain_network import DomainNetworks
 from costdata.network_build import counted
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import Columns
@@ -72,7 +73,8 @@ class HardwareBill(Columns):
     """Counts of everything bought; (m,), whole numbers except storage.
 
     `purchase_units` hold the working devices, `spare_units` come on top. `tiers` are switch
-    layers, `ports` host ports wired into them, `links` cables.
+    layers, `ports` host ports wired into them, `links` cables. `domain_switches`, `domain_optics`
+    and `domain_cables` join units to scale-up domains.
     """
 
     devices_working: Floats
@@ -86,6 +88,9 @@ class HardwareBill(Columns):
     links: Floats
     storage_pb: Floats
     head_nodes: Floats
+    domain_switches: Floats
+    domain_optics: Floats
+    domain_cables: Floats
 
     @property
     def stranded_devices(self) -> Floats:
@@ -103,12 +108,17 @@ class HardwareBill(Columns):
         return (self.purchase_units + self.spare_units) * self.hosts_per_unit
 
 
+NO_NETWORKS = DomainNetworks(*(np.zeros(1),) * 3)
+"""Of domains that are inside one unit."""
+
+
 def hardware_bill(
     devices_working: Codes | Floats,
     units: UnitShapes,
     fabric: FabricShapes,
     support: Support,
     replaced_hosts: Column = 1.0,
+    joined: DomainNetworks = NO_NETWORKS,
 ) -> HardwareBill:
     """Everything that a number of working devices makes one buy.
 
@@ -118,6 +128,7 @@ def hardware_bill(
     units, fabric : (m,) or one row
     replaced_hosts : (m,) hosts that have to be replaced when one fails: one, or all of a scale-up
         domain that works as a whole and has no host to spare
+    joined : (m,) what joins the units of one domain
 
     Notes
     -----
@@ -150,7 +161,18 @@ def hardware_bill(
         links=net.links,
         storage_pb=support.storage_pb_per_device * working,
         head_nodes=np.ceil(hosts * support.head_nodes_per_host),
+        **_joining(joined, (bought + spare) * per_unit / fabric.slice_devices),
     )
+
+
+def _joining(joined: DomainNetworks, domains: Floats) -> dict[str, Floats]:
+    """Parts of all scale-up domains; a part of one has its share of cables and whole switches."""
+    each = {name: getattr(joined, name) + 0.0 * domains for name in ("switches", "optics")}
+    return {
+        "domain_switches": np.ceil(each["switches"] * domains),
+        "domain_optics": np.ceil(each["optics"] * domains),
+        "domain_cables": np.ceil(joined.cables * domains),
+    }
 
 
 def _spare_units(
@@ -183,6 +205,7 @@ class Watts(Columns):
     working_mean_w, working_peak_w : a device at work with its share of the host
     rest_w : a device that is on and idle, with its share of the host
     switch_w, link_w : a switch; a cable with the optics at both ends
+    domain_switch_w, domain_optic_w, domain_cable_w : what joins units to scale-up domains
     storage_w_per_pb, head_node_w : the rest of the room
     """
 
@@ -193,6 +216,9 @@ class Watts(Columns):
     link_w: Floats
     storage_w_per_pb: Floats
     head_node_w: Floats
+    domain_switch_w: Floats
+    domain_optic_w: Floats
+    domain_cable_w: Floats
 
 
 def it_w(bill: HardwareBill, watts: Watts, working_w: Column) -> Ledger:
@@ -215,6 +241,11 @@ def it_w(bill: HardwareBill, watts: Watts, working_w: Column) -> Ledger:
         "links": bill.links * watts.link_w,
         "storage": bill.storage_pb * watts.storage_w_per_pb,
         "head_nodes": bill.head_nodes * watts.head_node_w,
+        "domain_network": (
+            bill.domain_switches * watts.domain_switch_w
+            + bill.domain_optics * watts.domain_optic_w
+            + bill.domain_cables * watts.domain_cable_w
+        ),
     }
     return Ledger("it_w", "W", terms)
 

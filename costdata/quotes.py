@@ -16,6 +16,7 @@ import numpy as np
 from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.depreciation import DEPRECIATION
+from costdata.domain_network import COPPER, OPTIC, SWITCH
 from costdata.facts import Fact
 from costdata.network_build import TIERS_MOST
 from costdata.offers import Part
@@ -68,8 +69,9 @@ class RoomParts(Columns):
     """What stands beside the servers, for host ports of one rate; (k,).
 
     `radix`: switch ports at that rate. `port_links_usd` (k, 4): connectors and cables of one host
-    port with 0 to 3 switch layers. `link_w`: optics at both ends. Storage is bulk storage: a
-    parallel file system on flash costs 25 times as much.
+    port with 0 to 3 switch layers. `link_w`: optics at both ends. `domain_*` join units to
+    scale-up domains. Storage is bulk storage: a parallel file system on flash costs 25 times as
+    much.
     """
 
     radix: Floats
@@ -79,6 +81,12 @@ class RoomParts(Columns):
     link_w: Floats
     storage_usd_per_pb: Floats
     head_node_usd: Floats
+    domain_switch_usd: Floats
+    domain_optic_usd: Floats
+    domain_cable_usd: Floats
+    domain_switch_w: Floats
+    domain_optic_w: Floats
+    domain_cable_w: Floats
 
 
 @dataclass(frozen=True)
@@ -138,6 +146,7 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
         link_w=np.array([OPTICS_PER_LINK * _w(optic, end) * share]),
         storage_usd_per_pb=np.array([_usd(storage, end) / STORAGE_PB]),
         head_node_usd=np.array([_end(catalog.planning_fact("head_node_usd"), end)]),
+        **_domain_parts(catalog, end),
     )
     facts = {
         f"network.{part.name}.{key}": fact
@@ -146,6 +155,16 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
     }
     notes = f"network: {switch.title} as {radix:.0f} ports of {port_bytes_per_s * 8e-9:g} Gb/s"
     return Quoted(table, (notes,), facts)
+
+
+def _domain_parts(catalog: Catalog, end: int) -> dict[str, Floats]:
+    """Price and draw of what joins units to scale-up domains."""
+    found = {}
+    for kind, name in (("switch", SWITCH), ("optic", OPTIC), ("cable", COPPER)):
+        part = catalog.parts[name]
+        found[f"domain_{kind}_usd"] = np.array([_usd(part, end)])
+        found[f"domain_{kind}_w"] = np.array([_w(part, end)])
+    return found
 
 
 def chip_prices(
@@ -213,6 +232,9 @@ def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
         nic_usd=spread(0.0),  # servers and racks of servers.csv come with their network cards
         storage_usd_per_pb=spread(parts.storage_usd_per_pb),
         head_node_usd=spread(parts.head_node_usd),
+        domain_switch_usd=spread(parts.domain_switch_usd),
+        domain_optic_usd=spread(parts.domain_optic_usd),
+        domain_cable_usd=spread(parts.domain_cable_usd),
         rent_usd_per_device_hour=spread(chips.rent_usd_per_device_hour),
         rent_is_by_hour=np.broadcast_to(chips.rent_is_by_hour, code.shape),
     )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
+from costdata.domain_network import Domains, PortsSold, domain_networks, ports_sold
 from costdata.energy_bill import W_PER_KW
 from costdata.hardware_bill import (
     FabricShapes,
@@ -27,7 +28,9 @@ from costdata.quotes import TYPICAL, RoomParts, room_parts, stacked
 from costdata.racks import racks
 from planner.study.parts import Reliability
 from simkernel.columns import Codes, Floats
-from simkernel.hardware import SCALEOUT_FABRICS
+from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES
+
+BYTES_PER_GBYTE = 1e9
 
 CATALOGUES = Reliability()
 """Failures and spares as the catalogue has them."""
@@ -39,9 +42,10 @@ class Shelf:
 
     `parts` are switches, cables and storage for host ports of the chip's rate, `support` what
     stands beside the devices: storage, head nodes, spares. `rest_w` is a device that is on and
-    idle, with its share of the host. `rack_units` is the height of a unit, one for each device
-    where none is listed (8 for eight, servers.csv); `is_liquid` 1 where coolant comes to it, NaN
-    where not known.
+    idle, with its share of the host. `scaleup_code` and `scaleup_bytes_per_s` are shape and rate
+    of a device's scale-up links, `ports` what domains of several units are joined with.
+    `rack_units` is the height of a unit, one for each device where none is listed (8 for eight,
+    servers.csv); `is_liquid` 1 where coolant comes to it, NaN where not known.
     """
 
     names: tuple[str, ...]
@@ -51,6 +55,9 @@ class Shelf:
     parts: RoomParts
     support: Support
     rest_w: Floats
+    scaleup_code: Codes
+    scaleup_bytes_per_s: Floats
+    ports: PortsSold
     rack_units: Floats
     is_liquid: Floats
     headroom_frac: float
@@ -63,7 +70,8 @@ class Rows:
     """Plans as far as buying is concerned; (n,) each.
 
     `accelerator` indexes the shelf; `used_per_domain` devices of a domain can work for the plan;
-    `fabric_code` indexes SCALEOUT_FABRICS.
+    `fabric_code` indexes SCALEOUT_FABRICS, `scaleup_code` TOPOLOGIES; `scaleup_bytes_per_s` is
+    a device's rate in its domain.
     """
 
     accelerator: Codes
@@ -72,6 +80,8 @@ class Rows:
     used_per_domain: Codes
     oversubscription: Floats
     fabric_code: Codes
+    scaleup_code: Codes
+    scaleup_bytes_per_s: Floats
 
 
 def shelf_of(
@@ -108,6 +118,9 @@ def shelf_of(
         parts=stacked(room_parts(catalog, float(port), end).table for port in ports),
         support=_support(catalog, reliability),
         rest_w=chips.power.idle_w + chips.power.host_idle_w,
+        scaleup_code=chips.scaleup_topology_code,
+        scaleup_bytes_per_s=chips.scaleup_bytes_per_s,
+        ports=ports_sold(catalog.parts),
         rack_units=np.array([unit.rack_units or unit.devices * 1.0 for unit in units]),
         is_liquid=_or_nan(unit.is_liquid for unit in units),
         headroom_frac=catalog.planning("provision_headroom_frac"),
@@ -160,15 +173,37 @@ def rack_metrics(
 def rows_of(shelf: Shelf, plans: Mapping[str, Any]) -> Rows:
     """Plans by column name as rows to buy."""
     names, code = coded(plans["accelerator"])
-    shelved = np.array([shelf.names.index(name) for name in names], dtype=np.int64)
+    shelved = np.array([shelf.names.index(name) for name in names], dtype=np.int64)[code]
     return Rows(
-        accelerator=shelved[code],
+        accelerator=shelved,
         devices=plans["devices"],
         supernode_devices=plans["supernode_devices"],
         used_per_domain=plans["used_per_domain"],
         oversubscription=np.asarray(plans["oversubscription"], float),
-        fabric_code=fabric_codes(plans.get("scaleout_fabric"), len(shelved[code])),
+        fabric_code=fabric_codes(plans.get("scaleout_fabric"), len(shelved)),
+        scaleup_code=_shapes(shelf, plans.get("scaleup_topology"), shelved),
+        scaleup_bytes_per_s=_rates(shelf, plans.get("scaleup_gbytes_per_s"), shelved),
     )
+
+
+def _shapes(shelf: Shelf, names: Any, shelved: Codes) -> Codes:
+    """Codes of scale-up shapes by name; as the chip is sold where a plan does not say."""
+    own = shelf.scaleup_code[shelved]
+    if names is None:
+        return own
+    words, code = coded(names)
+    known = [TOPOLOGIES.index(word) if word in TOPOLOGIES else -1 for word in words]
+    given = np.array(known, dtype=np.int64)[code]
+    return np.where(given < 0, own, given)
+
+
+def _rates(shelf: Shelf, gbytes_per_s: Any, shelved: Codes) -> Floats:
+    """Rates of devices in their domains; as the chip is sold where a plan does not say."""
+    own = shelf.scaleup_bytes_per_s[shelved]
+    if gbytes_per_s is None:
+        return own
+    given = np.ma.filled(np.ma.asarray(gbytes_per_s, dtype=float), np.nan) * BYTES_PER_GBYTE
+    return np.where(np.isnan(given), own, given)
 
 
 def fabric_codes(names: Any, rows: int) -> Codes:
@@ -216,7 +251,16 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
     )
     fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription, rows.fabric_code, domain)
     replaced_hosts = _replaced_hosts(shelf, rows) if shelf.support.is_domain_replaced else 1.0
-    return hardware_bill(rows.devices, shapes, fabric, shelf.support, replaced_hosts)
+    joined = domain_networks(
+        Domains(
+            rows.scaleup_code,
+            rows.supernode_devices,
+            rows.scaleup_bytes_per_s,
+            per_unit.astype(np.int64),
+        ),
+        shelf.ports,
+    )
+    return hardware_bill(rows.devices, shapes, fabric, shelf.support, replaced_hosts, joined)
 
 
 def _replaced_hosts(shelf: Shelf, rows: Rows) -> Floats:
@@ -250,4 +294,7 @@ def rest_watts(shelf: Shelf, rows: Rows, rest_w: Floats) -> Watts:
         link_w=parts.link_w,
         storage_w_per_pb=ones * shelf.storage_w_per_pb,
         head_node_w=ones * shelf.head_node_w,
+        domain_switch_w=parts.domain_switch_w,
+        domain_optic_w=parts.domain_optic_w,
+        domain_cable_w=parts.domain_cable_w,
     )

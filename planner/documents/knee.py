@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from costdata.what_if_domain import what_if_domain_usd
-from planner.axes import CATALOGUE, SHORT_NAMES
+from planner.axes import SHORT_NAMES
 from planner.explain.knee import curve_knee
 from planner.runs.kinds import kind_of
 from planner.search.traverse import Traversed, fastest_by
@@ -17,8 +16,6 @@ from planner.study.read import Study
 from planner.training.engine import Engine, prepare, training_notes
 from planner.training.evaluate import UNPHYSICAL
 from simkernel.errors import BadStudy
-from simkernel.hardware import TOPOLOGIES
-from simkernel.wiring.description import ScaleUp
 
 SHOWN = (
     *("step_s", "tokens_per_s", "mfu_frac", "days"),
@@ -112,35 +109,16 @@ def _varied(engine: Engine, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _money(engine: Engine, row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the run costs, with a scale-up network of that size; none of an unphysical plan."""
+    """What the run costs, its scale-up network included; none of an unphysical plan."""
     study, catalog = engine.study, engine.catalog
     if engine.job.links.is_by_group_size:
         return {"marks": [UNPHYSICAL], "usd": None, "capex_usd": None}
     costed = kind_of(study).price(study, catalog, row)
     usd = float(np.min(np.asarray(costed.columns["usd"], dtype=float)))
     capex = float(np.asarray(costed.columns["capex_usd"], dtype=float)[0])
-    if not study.network.any_supernode:
-        return {"marks": [], "usd": usd, "capex_usd": capex}
-    more = _scaleup_usd(engine, row)
-    whole = {"usd": usd * (1.0 + more / capex), "capex_usd": capex + more, "scaleup_usd": more}
-    return {"marks": ["what_if_domain"], **whole}
-
-
-def _scaleup_usd(engine: Engine, row: Mapping[str, Any]) -> float:
-    """The scale-up networks of all devices that are bought, above their hosts.
-
-    Paid for over the run in proportion to the rest of the hardware.
-    """
-    name = str(row["accelerator"][0])
-    chip, domain = engine.chip(name), int(row["supernode_devices"][0])
-    rate = float(row["scaleup_gbytes_per_s"][0]) * 1e9
-    shape = str(row["scaleup_topology"][0])
-    own = TOPOLOGIES[int(chip.scaleup_topology_code[0])]
-    peer = float(chip.scaleup_peer_bytes_per_s[0] * rate / chip.scaleup_bytes_per_s[0])
-    up = ScaleUp(own if shape == CATALOGUE else shape, domain, rate, peer)
-    each = what_if_domain_usd(engine.catalog, up, engine.space.chips[name].devices_per_host)
-    bought = int(row["devices"][0] + row["stranded_devices"][0])
-    return each * bought / domain
+    marks = ["what_if_domain"] if study.network.any_supernode else []
+    joined = float(np.asarray(costed.ledgers["capex_usd"].terms["domain_network"], dtype=float)[0])
+    return {"marks": marks, "usd": usd, "capex_usd": capex, "scaleup_usd": joined}
 
 
 def _mark_knees(lines: list[dict[str, Any]], along: Sequence[str]) -> list[dict[str, Any]]:

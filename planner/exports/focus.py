@@ -29,7 +29,8 @@ COLUMNS = (
 
 SERVICE = {
     "network": "Networking", "nics": "Networking", "switches": "Networking",
-    "links": "Networking", "storage": "Storage", "head_nodes": "Management and Governance",
+    "links": "Networking", "domain_network": "Networking", "storage": "Storage",
+    "head_nodes": "Management and Governance",
     "staff": "Management and Governance", "software": "AI and Machine Learning",
     "carbon_price": "Other", "insurance": "Other",
 }  # fmt: skip

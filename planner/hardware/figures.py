@@ -30,6 +30,9 @@ FLOP_PER_S_PER_PFLOP_PER_S = 1e15  # SI brochure, table 7
 OF_SERVERS = ("devices", "stranded", "hosts")
 """Terms of IT power that fall when there is no work."""
 
+AROUND = ("switches", "links", "storage", "head_nodes", "domain_network")
+"""Terms of IT power that stand beside the servers."""
+
 
 @dataclass(frozen=True)
 class Stock:
@@ -151,13 +154,16 @@ def is_given_w(stock: Stock, rows: Mapping[str, Any], bill: HardwareBill) -> Mas
 def _rows(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Rows:
     index = {name: i for i, name in enumerate(stock.quotes.shelf.names)}
     domain = np.asarray(rows["supernode_devices"], dtype=np.int64)
+    code = np.array([index[str(name)] for name in rows["accelerator"]], dtype=np.int64)
     return Rows(
-        accelerator=np.array([index[str(name)] for name in rows["accelerator"]], dtype=np.int64),
+        accelerator=code,
         devices=np.asarray(devices, dtype=np.int64),
         supernode_devices=domain,
         used_per_domain=domain,
         oversubscription=np.asarray(rows["oversubscription"], float),
         fabric_code=np.zeros(len(domain), dtype=np.int64),
+        scaleup_code=stock.quotes.shelf.scaleup_code[code],
+        scaleup_bytes_per_s=stock.quotes.shelf.scaleup_bytes_per_s[code],
     )
 
 
@@ -207,7 +213,7 @@ def _it_w(stock: Stock, bought: Rows, bill: HardwareBill, device_w: Floats) -> L
         return Ledger("it_w", "W", {**servers, "network": sum(servers.values()) * share})
     watts = rest_watts(stock.quotes.shelf, bought, power.idle_w)
     around = it_w(bill, watts, 0.0).terms
-    parts = {name: around[name] for name in ("switches", "links", "storage", "head_nodes")}
+    parts = {name: around[name] for name in AROUND}
     return Ledger("it_w", "W", {**servers, **parts})
 
 

@@ -111,7 +111,7 @@ def _plain_capital_usd(costs: PlanCosts, terms: CostingTerms) -> Floats:
     """Capital of a year without interest: price less residual, over the life of each class."""
     plain = yearly_shares(replace(terms, wacc_frac=0.0 * terms.wacc_frac))
     usd = costs.capex.terms
-    network = usd["nics"] + usd["switches"] + usd["links"]
+    network = usd["nics"] + usd["switches"] + usd["links"] + usd["domain_network"]
     it = usd["servers"] + usd["stranded"] + usd["spares"] + usd["head_nodes"]
     return np.asarray(
         it * plain.it_frac

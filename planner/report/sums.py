@@ -18,7 +18,7 @@ from costdata.terms import yearly_shares
 from planner.uncertainty.inputs import Inputs
 
 IT = ("servers", "stranded", "spares", "head_nodes")
-NETWORK = ("nics", "switches", "links")
+NETWORK = ("nics", "switches", "links", "domain_network")
 
 
 @dataclass(frozen=True)

@@ -334,6 +334,8 @@ def _bought(engine: ServeEngine, rig: Rig, fleet: Fleet, accelerator: str) -> Bo
         used_per_domain=used,
         oversubscription=plans.oversubscription,
         fabric_code=plans.scaleout_fabric_code,
+        scaleup_code=np.broadcast_to(rig.chips.scaleup_topology_code, len(plans)),
+        scaleup_bytes_per_s=np.broadcast_to(rig.chips.scaleup_bytes_per_s, len(plans)),
     )
     bill = bill_of(shelf, rows)
     metrics = {

@@ -186,12 +186,13 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
     others = [name for name in rates if study.axes[name] != (CATALOGUE,)]
     if others:
         notes["not_priced"] = (
-            f"{', '.join(others)}: what if; price, watts and carbon of chips and network stay "
-            "those of the catalogue"
+            f"{', '.join(others)}: what if; price, watts and carbon of chips and of the network "
+            "between domains stay those of the catalogue"
         )
     if study.network.any_supernode:
         notes["what_if_domains"] = (
-            "domain sizes that nobody sells: bought, powered and counted as the chip is sold"
+            "domain sizes that nobody sells: bought as the chip is sold, with switches, optics "
+            "and copper above its servers"
         )
     if study.network.all_to_all_frac:
         notes["what_if_all_to_all"] = (

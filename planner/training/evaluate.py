@@ -326,7 +326,7 @@ def _gathered(
     pin = engine.study.pin
     mean_w = np.full(len(plans), pin["device_mean_w"]) if "device_mean_w" in pin else watts.mean_w
     peak_w = np.full(len(plans), pin["device_peak_w"]) if "device_peak_w" in pin else watts.peak_w
-    bought = _bought(engine, plans, step, accelerator)
+    bought = _bought(engine, chip, plans, step, accelerator)
     stopped = stops(engine, bought.bill, accelerator)
     it_mean, it_peak = (
         it_w(bought.bill, bought.watts, working)
@@ -382,7 +382,9 @@ class Bought:
     metrics: dict[str, Floats]
 
 
-def _bought(engine: Engine, plans: TrainingPlans, step: Step, accelerator: str) -> Bought:
+def _bought(
+    engine: Engine, chip: Chips, plans: TrainingPlans, step: Step, accelerator: str
+) -> Bought:
     """Whole units, hosts and fabric of each row; idle ones draw their rest power."""
     shelf = engine.shelf(accelerator)
     rows = Rows(
@@ -392,6 +394,8 @@ def _bought(engine: Engine, plans: TrainingPlans, step: Step, accelerator: str) 
         used_per_domain=step.used_per_domain,
         oversubscription=plans.oversubscription,
         fabric_code=plans.scaleout_fabric_code,
+        scaleup_code=np.broadcast_to(chip.scaleup_topology_code, len(plans)),
+        scaleup_bytes_per_s=np.broadcast_to(chip.scaleup_bytes_per_s, len(plans)),
     )
     bill = bill_of(shelf, rows)
     rest_w = np.full(len(plans), float(shelf.rest_w[0]))

@@ -31,7 +31,10 @@ def owned(unit_w, **own):
     tables, first = catalog.load(), np.array([0])
     shelf = shelf_of(tables, [CHIP])
     eight = np.array([8])
-    bill = bill_of(shelf, Rows(first, np.array([DEVICES]), eight, eight, np.array([1.0]), first))
+    bill = bill_of(
+        shelf,
+        Rows(first, np.array([DEVICES]), eight, eight, np.array([1.0]), first, first, np.ones(1)),
+    )
     terms = site_terms(tables, ["us-avg"], own).table
     refuse_bad_terms(terms)
     watts = bill.hosts * unit_w * NETWORK_AND_STORAGE

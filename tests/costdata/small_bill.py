@@ -92,6 +92,9 @@ def prices(rows=1, **changed):
         "nic_usd": 0,
         "storage_usd_per_pb": 10000,
         "head_node_usd": 20000,
+        "domain_switch_usd": 60000,
+        "domain_optic_usd": 800,
+        "domain_cable_usd": 150,
         "rent_usd_per_device_hour": 2.5,
     }
     full = {k: column(v, rows) for k, v in (plain | changed).items()}

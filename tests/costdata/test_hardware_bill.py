@@ -63,7 +63,7 @@ class TestHardwareBill:
     def test_watts_follow_what_each_device_does(self):
         """Stranded devices would draw nothing, or as much as working ones."""
         plan = hardware_bill(column(1000), racks(), fabric(), Support(0.01, 0.04, np.inf, 0.0))
-        each = Watts(*(column(x) for x in (1000, 1200, 100, 900, 24, 650, 500)))
+        each = Watts(*(column(x) for x in (1000, 1200, 100, 900, 24, 650, 500, 0, 0, 0)))
         mean = it_w(plan, each, each.working_mean_w)
         assert mean.terms["working"][0] == 1e6
         assert mean.terms["stranded"][0] == 800
