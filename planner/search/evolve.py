@@ -12,6 +12,7 @@ Panichella, GECCO 2019, doi 10.1145/3321707.3321839 (AGE-MOEA).
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from pymoo.operators.repair.rounding import RoundingRepair
 from pymoo.problems.static import StaticProblem
 
 from planner.pareto import nondominated
-from planner.search.legal import TRIES, Layouts, random_codes, repaired
+from planner.search.legal import TRIES, Layouts, listed, random_codes, repaired
 from planner.search.seam import Scores
 from planner.space.blocks import Ints, keys_of
 from simkernel.columns import Codes, Floats
@@ -56,6 +57,10 @@ FIRST_TRIES = 2
 
 FILL_TRIES = 20
 """Rounds of mating or drawing after which a driver takes the space for exhausted."""
+
+LIST_AFTER, LISTED = 3, 50_000
+"""Rounds after which a space of at most so many candidates is listed, and what is left of it taken
+from the list: the last plans of a small space are the hardest to hit."""
 
 
 class Evolution:
@@ -115,6 +120,8 @@ class Evolution:
             lacking = self.population - len(found)
             if not lacking or not len(self.layouts):
                 break
+            if attempt >= LIST_AFTER and self._small is not None:
+                return np.concatenate([found, self._unasked(self._small, lacking)])
             is_bred = self.algorithm.is_initialized and attempt < FILL_TRIES // 2
             many = SPARE * lacking
             wishes = self._children(many) if is_bred else self._strangers(many)
@@ -132,6 +139,19 @@ class Evolution:
         static = StaticProblem(self.problem, F=points, G=excess[:, None])
         Evaluator().eval(static, told)
         self.algorithm.tell(infills=told)
+
+    @cached_property
+    def _small(self) -> Ints | None:
+        """All of a small space in random order; None where it is large."""
+        codes = listed(self.layouts, LISTED)
+        return None if codes is None else self.rng.permutation(codes)
+
+    def _unasked(self, codes: Ints, most: int) -> Ints:
+        """The first of a list that were never asked for."""
+        keys = keys_of(self.layouts.space, codes).tolist()
+        rows = [row for row, key in enumerate(keys) if key not in self.asked][:most]
+        self.asked.update(keys[row] for row in rows)
+        return codes[rows]
 
     def _children(self, count: int) -> Ints:
         parents = self.algorithm.pop

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.axes import AXES
-from planner.space.blocks import Ints, Space, Step, bills, rules_in_order
+from planner.space.blocks import Ints, Space, Step, bills, blocks, rules_in_order
 from planner.space.rule import Context, Rule
 from simkernel.columns import Floats, Masks
 
@@ -23,6 +23,9 @@ ACCELERATOR = "accelerator"
 
 MOST_CELLS = 1 << 20
 """Rows x combinations looked at together: 8 MB a column stays in a third-level cache."""
+
+ROWS_PER_LISTED = 100
+"""Rows that enumeration may look at on its way to a candidate: ten million a second pass."""
 
 TRIES = 8
 """Wishes that lead nowhere are shaken so often, from the third time on with another bill."""
@@ -134,6 +137,21 @@ def counted(layouts: Layouts, rng: Rng, draws: int = 512) -> Count:
     mean = float(weight.mean())
     error = float(weight.std(ddof=1) / np.sqrt(draws) / mean) if mean else 0.0
     return Count(mean, float(rows.mean()), error)
+
+
+def listed(layouts: Layouts, most: int) -> Ints | None:
+    """Every candidate that can exist, (n, axes) codes; None where there are too many to list.
+
+    Parameters
+    ----------
+    most : candidates to list; their number is estimated first
+    """
+    count = counted(layouts, np.random.default_rng(0))
+    if count.candidates > most or count.rows > ROWS_PER_LISTED * most:
+        return None
+    found = [block.codes for bill in bills(layouts.space) for block in blocks(layouts.space, bill)]
+    none = np.empty((0, len(layouts.space.axes)), dtype=np.int32)
+    return np.concatenate([none, *found])
 
 
 def _with_bills(layouts: Layouts, wishes: Ints, rng: Rng) -> Ints:

@@ -24,9 +24,21 @@ MANY = with_lines(
     zero_stage="zero_stage = [0, 1, 2, 3]",
     pipeline_parallel="pipeline_parallel = [1, 2, 4, 8]",
 )
-"""Twenty-four bills, some thousand candidates: seconds of search."""
+"""Twenty-four bills, some thousand candidates: seconds of a sweep."""
 
-NONE_FEASIBLE = with_lines(MANY, days="days = 0.01")
+FEW = with_lines(
+    MANY,
+    devices="devices = [32, 48, 64, 96, 128, 160]",
+    micro_batch_sequences="micro_batch_sequences = [1, 2]",
+    global_batch_sequences="global_batch_sequences = [256, 512]",
+    zero_stage="zero_stage = [1, 3]",
+)
+"""Twelve bills, some hundred candidates: seconds of evolution, which spreads its rounds."""
+
+NEVER = {"days": "days = 0.01"}
+"""A limit that no candidate keeps."""
+
+STUDY_OF = {"sweep": MANY, "evolve": FEW, "sample": FEW}
 
 KEPT_AT_ONCE = """
 import planner.runs.run as run
@@ -47,14 +59,17 @@ def driver(request):
     return request.param
 
 
-def engine(driver, text=MANY):
-    """The study, to be looked through by a driver."""
-    return engine_of(f'{text}\n[search]\ndriver = "{driver}"\npopulation = 40\n')
+def study_of(driver, **lines):
+    """The study of a driver, with other lines."""
+    text = with_lines(STUDY_OF[driver], **lines)
+    return f'{text}\n[search]\ndriver = "{driver}"\npopulation = 40\n'
 
 
-def run_of(driver, db, text=MANY, **options):
+def run_of(driver, db, options=None, **lines):
     """A run in a database."""
-    return run_study(engine(driver, text), Archive(db), workers=1, **options)
+    return run_study(
+        engine_of(study_of(driver, **lines)), Archive(db), workers=1, **(options or {})
+    )
 
 
 def is_whole(db, run):
@@ -81,9 +96,9 @@ def test_a_run_in_three_parts_ends_like_one(driver, tmp_path, monkeypatch):
     """The hours before a stop would be lost, or counted twice."""
     whole = run_of(driver, tmp_path / "whole.duckdb")
     monkeypatch.setattr(running, "FLUSH_S", 0.0)
-    db, more = tmp_path / "parts.duckdb", {"sweep": 6000, "evolve": 900}[driver]
+    db, more = tmp_path / "parts.duckdb", {"sweep": 6000, "evolve": 600}[driver]
     budgets = (Budget(400), Budget(more), Budget())
-    parts = [run_of(driver, db, budget=budget, is_resumed=True) for budget in budgets]
+    parts = [run_of(driver, db, {"budget": budget, "is_resumed": True}) for budget in budgets]
     assert [part.state for part in parts] == ["stopped", "stopped", "finished"]
     assert parts[0].summary.evaluated < parts[1].summary.evaluated < whole.summary.evaluated
     assert is_whole(db, parts[-1].run)
@@ -107,8 +122,8 @@ def test_no_plan_is_evaluated_twice(driver, tmp_path, monkeypatch):
 
     for room in (sweep, seam):
         monkeypatch.setattr(room, "PHYSICS", {"train": replace(train, evaluate=watched)})
-    first = run_of(driver, tmp_path / "x.duckdb", budget=Budget(500))
-    last = run_of(driver, tmp_path / "x.duckdb", is_resumed=True)
+    first = run_of(driver, tmp_path / "x.duckdb", {"budget": Budget(500)})
+    last = run_of(driver, tmp_path / "x.duckdb", {"is_resumed": True})
     assert first.state == "stopped"
     assert len(seen) == last.summary.evaluated
     assert len({repr(row) for row in seen}) == len(seen)
@@ -126,7 +141,7 @@ def test_a_stop_from_elsewhere_ends_every_driver(name, tmp_path, monkeypatch):
             asked.append(archive.runs()[-1].run)
             archive.tell(asked[0], "stop_asked", {})
 
-    done = run_study(engine(name), archive, workers=1, progress=ask)
+    done = run_study(engine_of(study_of(name)), archive, workers=1, progress=ask)
     assert done.state == "stopped"
     assert done.run == asked[0]
     assert 0 < done.summary.evaluated < 5000
@@ -134,10 +149,10 @@ def test_a_stop_from_elsewhere_ends_every_driver(name, tmp_path, monkeypatch):
 
 def test_a_run_without_a_feasible_plan_goes_on(driver, tmp_path, monkeypatch):
     """The least-violating plans of the first part would be forgotten."""
-    whole = run_of(driver, tmp_path / "whole.duckdb", NONE_FEASIBLE)
+    whole = run_of(driver, tmp_path / "whole.duckdb", **NEVER)
     monkeypatch.setattr(running, "FLUSH_S", 0.0)
-    run_of(driver, tmp_path / "x.duckdb", NONE_FEASIBLE, budget=Budget(400))
-    last = run_of(driver, tmp_path / "x.duckdb", NONE_FEASIBLE, is_resumed=True)
+    run_of(driver, tmp_path / "x.duckdb", {"budget": Budget(400)}, **NEVER)
+    last = run_of(driver, tmp_path / "x.duckdb", {"is_resumed": True}, **NEVER)
     same_answer(last, whole)
     nearest, expected = (r.summary.nearest["plans"] for r in (last, whole))
     assert [row["plan"] for row in nearest] == [row["plan"] for row in expected]
@@ -147,8 +162,7 @@ def test_a_run_without_a_feasible_plan_goes_on(driver, tmp_path, monkeypatch):
 @pytest.mark.parametrize("results", [2, 9, 15])
 def test_a_killed_run_goes_on(driver, results, tmp_path):
     """A machine that went down in the night would have worked for nothing."""
-    text = f'{MANY}\n[search]\ndriver = "{driver}"\npopulation = 40\n'
-    (tmp_path / "x.toml").write_text(text)
+    (tmp_path / "x.toml").write_text(study_of(driver))
     whole = run_of(driver, tmp_path / "whole.duckdb")
     process = planner_process(
         tmp_path, "run", "x.toml", "--workers", 1, "--json", before=KEPT_AT_ONCE
@@ -172,26 +186,24 @@ def test_a_killed_run_goes_on(driver, results, tmp_path):
 def test_a_run_that_finished_is_not_gone_on_with(tmp_path):
     """A script that always says --resume would add nothing for ever."""
     first = run_of("sweep", tmp_path / "x.duckdb")
-    second = run_of("sweep", tmp_path / "x.duckdb", is_resumed=True)
+    second = run_of("sweep", tmp_path / "x.duckdb", {"is_resumed": True})
     assert "resumed" not in second.summary.notes
     same_answer(first, second)
 
 
 def test_a_run_of_other_inputs_is_not_gone_on_with(tmp_path):
     """Plans of another study would be on the front."""
-    run_of("sweep", tmp_path / "x.duckdb", budget=Budget(400))
-    other = with_lines(MANY, days="days = 45")
-    assert (
-        "resumed"
-        not in run_of("sweep", tmp_path / "x.duckdb", other, is_resumed=True).summary.notes
-    )
+    run_of("sweep", tmp_path / "x.duckdb", {"budget": Budget(400)})
+    options = {"is_resumed": True}
+    other = run_of("sweep", tmp_path / "x.duckdb", options, days="days = 45")
+    assert "resumed" not in other.summary.notes
 
 
 def test_a_run_that_still_runs_is_not_gone_on_with(tmp_path):
     """Two processes would write one run."""
     db = tmp_path / "x.duckdb"
-    done = run_of("sweep", db, budget=Budget(400))
+    done = run_of("sweep", db, {"budget": Budget(400)})
     archive = Archive(db)
     archive.begin_run(archive.run(done.run).start)
     with pytest.raises(PlanError, match="still runs .* planner stop"):
-        run_of("sweep", db, is_resumed=True)
+        run_of("sweep", db, {"is_resumed": True})
