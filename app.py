@@ -20,6 +20,7 @@ PAGES = (
     ("planner/pages/compare.py", "How do they differ?", "compare"),
     ("planner/pages/what_if.py", "What if prices change?", "what-if"),
     ("planner/pages/decide.py", "Which plan to take?", "decide"),
+    ("planner/pages/fleet.py", "What to buy, when and where?", "fleet"),
     ("planner/pages/removed.py", "What did the limits remove?", "removed"),
     ("planner/pages/assumptions.py", "What do the figures rest on?", "assumptions"),
     ("planner/pages/catalogue.py", "What does the catalogue know?", "catalogue"),

@@ -37,6 +37,7 @@ from planner.fleet.problem import (
     Stream,
 )
 from planner.fleet.tree import Branch, Tree, tree_of
+from planner.pareto import nondominated
 from planner.search.workforce import Workforce
 from planner.study.fleet import Demand
 from planner.study.read import Study
@@ -96,7 +97,30 @@ class Stock:
                 asset, is_run = self.assets[place], not math.isnan(offer.days)
                 if asset.is_own or is_run or (asset.may_serve and least[where] is offer):
                     found.append(option_of(study, offer, place, lost))
-        return found
+        return _unbeaten(found, self.assets)
+
+
+def _unbeaten(options: Sequence[Option], assets: Sequence[Asset]) -> list[Option]:
+    """Options that no other on the same asset is at least as good as in all that it costs.
+
+    Periods are whole, so of two runs that end in the same one the smaller is enough; what a
+    lessor's machines draw costs nothing there, and their carbon follows from units and time.
+    """
+    found = []
+    for place in dict.fromkeys(option.asset for option in options):
+        own = [option for option in options if option.asset == place]
+        points = np.array([_costs(option, assets[place]) for option in own])
+        found += [own[i] for i in np.flatnonzero(nondominated(points))]
+    return found
+
+
+def _costs(option: Option, asset: Asset) -> tuple[float, ...]:
+    """What an option takes of everything that is scarce, less being better."""
+    held, energy = option.units / option.serves, option.mean_w * option.units / option.serves
+    whole = math.ceil(option.periods - 1e-9)
+    if not asset.is_own:
+        return held, held * whole, float(whole), held * option.periods
+    return held, float(whole), energy * option.periods, held * option.peak_w
 
 
 def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Problem:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from planner.archive.store import Archive
+from planner.runs.kinds import prepare
 from planner.runs.run import run_study
 from planner.study.read import study_from_text
-from planner.training.engine import catalogue_names, prepare
+from planner.training.engine import catalogue_names
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -79,4 +80,28 @@ def barren(tmp_path_factory):
     """A database whose one run found nothing feasible."""
     db = tmp_path_factory.mktemp("barren") / "planner.duckdb"
     ran(db, STUDY.replace("days = 120", "days = 0.1"))
+    return db
+
+
+GATES = """
+[[fleet.branches]]
+name = "boom"
+period = 1
+chance = 0.4
+demand = { chat = 2.0 }
+
+[[fleet.branches]]
+name = "calm"
+period = 1
+chance = 0.6
+"""
+
+
+@pytest.fixture(scope="session")
+def gated(tmp_path_factory):
+    """A database whose one run is a purchase plan in two futures."""
+    text = (ROOT / "tests" / "planner" / "grow.toml").read_text()
+    text = text.replace("points = 2", "points = 1\nsite_mw = { us-tx = 1.0 }")
+    db = tmp_path_factory.mktemp("gated") / "planner.duckdb"
+    ran(db, text + GATES)
     return db

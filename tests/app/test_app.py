@@ -28,6 +28,7 @@ PAGES = (
     "compare",
     "what_if",
     "decide",
+    "fleet",
     "removed",
     "assumptions",
     "report",

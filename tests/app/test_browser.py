@@ -32,8 +32,8 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--window-size=1400,1900",
 )  # fmt: skip
-PAGES = ("", "start", "why", "compare", "what-if", "decide", "removed", "assumptions", "catalogue",
-         "report")  # fmt: skip
+PAGES = ("", "start", "why", "compare", "what-if", "decide", "fleet", "removed", "assumptions",
+         "catalogue", "report")  # fmt: skip
 PATIENCE_S = 90.0
 """The first paint took 47 s on a loaded machine."""
 
@@ -214,6 +214,8 @@ def test_a_walk_through_every_page(browser, address, stored, tmp_path):
     turn(browser, "decide", "Which plan to take?")
     until(lambda: found(browser, "canvas"))
     browser.save_screenshot(str(tmp_path / "decide.png"))
+    turn(browser, "fleet", "What to buy, when and where?")
+    says(browser, "purchase plans")
     turn(browser, "removed", "What did the limits remove?")
     turn(browser, "assumptions", "What do the figures rest on?")
     browser.save_screenshot(str(tmp_path / "assumptions.png"))
@@ -221,6 +223,19 @@ def test_a_walk_through_every_page(browser, address, stored, tmp_path):
     turn(browser, "start", "What do I want to know?")
     says(browser, "combinations")
     browser.save_screenshot(str(tmp_path / "start.png"))
+
+
+def test_a_purchase_plan_is_drawn(browser, gated, tmp_path):
+    """Charts of cash, capacity, power and carbon would stay empty."""
+    with served(gated) as address:
+        opened(browser, address)
+        turn(browser, "fleet", "What to buy, when and where?")
+        charts = '[data-testid="stVegaLiteChart"] canvas, [data-testid="stVegaLiteChart"] svg'
+        until(lambda: len(found(browser, charts)) == 4)
+        until(lambda: len(found(browser, '[data-testid="stDataFrame"]')) >= 4)
+        settled(browser)
+        browser.save_screenshot(str(tmp_path / "fleet.png"))
+        turn(browser, "why", "Why is this plan what it is?")
 
 
 def test_the_report_is_downloaded(browser, address, stored):

@@ -1,6 +1,7 @@
 """A purchase study from file to stored front: small, whole, and refused where it must be."""
 
 import json
+from pathlib import Path
 
 import pytest
 from small import planner
@@ -10,50 +11,7 @@ from planner.study.read import read_study
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 
-FLEET = """
-[study]
-name = "grow"
-kind = "fleet"
-
-[workload.chat]
-kind = "serve"
-model = "meta-llama--Meta-Llama-3.1-8B"
-slo = { ttft_s_p95 = 2.0 }
-
-[workload.chat.trace]
-arrivals = { process = "poisson", requests_per_s = 40 }
-prompt_tokens = 500
-output_tokens = 100
-
-[workload.pretrain]
-kind = "train"
-model = "meta-llama--Meta-Llama-3.1-8B"
-tokens = 2e11
-tokens_per_sequence = 8192
-
-[axes]
-accelerator = ["H100-SXM"]
-devices = 64
-supernode_devices = 8
-tensor_parallel = [1, 2]
-micro_batch_sequences = 1
-global_batch_sequences = 512
-
-[costing]
-site = ["us-tx", "se"]
-
-[fleet]
-periods = 3
-period_years = 0.5
-lead_weeks = 20
-points = 2
-
-[fleet.demand.chat]
-growth_frac_per_year = 1.0
-
-[fleet.demand.pretrain]
-due = 2
-"""
+FLEET = (Path(__file__).parent / "grow.toml").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,13 @@ from planner.study.read import read_study
 from planner.training.engine import catalogue_names
 
 HERE = Path(__file__).parent
+LARGE = ("three_year_fleet",)
+"""Solved in tests/bench."""
+
 SHIPPED = [
     path
     for path in sorted((HERE.parents[1] / "studies").glob("*.toml"))
-    if read_study(path).kind == "fleet"
+    if read_study(path).kind == "fleet" and path.stem not in LARGE
 ]
 TOLD = ("buy", "rent", "runs")
 

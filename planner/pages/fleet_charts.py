@@ -1,0 +1,66 @@
+"""Charts of a purchase plan over its years: lines with points, caps as dashes, bars by year."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from planner.pages.charts import OKABE_ITO, Chart, Row
+
+HEIGHT_PX = 240
+CAP, CAP_COLOUR = "cap", "#D00000"
+
+
+def lines(rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "") -> Chart:
+    """Lines over the years, a colour for each name; what `dash` tells apart is dashed or not.
+
+    Parameters
+    ----------
+    rows : "year", `y`, `colour` and `dash`
+    title : of the vertical direction, with its unit
+    """
+    names = list(dict.fromkeys(str(row[colour]) for row in rows))
+    scale = alt.Scale(domain=names, range=list(OKABE_ITO[: len(names)]))
+    channels: dict[str, Any] = {
+        "x": alt.X("year:Q", title="year", axis=alt.Axis(tickCount=8)),
+        "y": alt.Y(f"{y}:Q", title=title),
+        "color": alt.Color(f"{colour}:N", scale=scale, title=colour),
+        "tooltip": ["year:Q", alt.Tooltip(f"{y}:Q", format=",.4~g"), f"{colour}:N"],
+    }
+    if dash:
+        kinds = list(dict.fromkeys(str(row[dash]) for row in rows))
+        dashes = alt.Scale(domain=kinds, range=[[1, 0], [5, 4]][: len(kinds)])
+        channels["strokeDash"] = alt.StrokeDash(f"{dash}:N", scale=dashes, title=None)
+        channels["tooltip"].append(f"{dash}:N")
+    drawn = _chart(rows).mark_line(point=True).encode(**channels)
+    about = f"{title} over the years, by {colour}: {', '.join(names)}"
+    return drawn.properties(height=HEIGHT_PX, description=about)
+
+
+def years(rows: Sequence[Row], y: str, title: str) -> Chart:
+    """A bar for each year, and the cap of a year as a line across.
+
+    Parameters
+    ----------
+    rows : "year", `y` and "what", which is CAP for the cap
+    """
+    shared = _chart([row for row in rows if row["what"] != CAP])
+    x = alt.X("year:O", title="year", axis=alt.Axis(labelAngle=0))
+    bars = shared.mark_bar(color=OKABE_ITO[0]).encode(
+        x=x,
+        y=alt.Y(f"{y}:Q", title=title),
+        tooltip=["year:O", alt.Tooltip(f"{y}:Q", format=",.4~g")],
+    )
+    about = f"{title} of each year, with the cap of a year where there is one"
+    caps = [row for row in rows if row["what"] == CAP]
+    if not caps:
+        return bars.properties(height=HEIGHT_PX, description=about)
+    line = _chart(caps[:1]).mark_rule(color=CAP_COLOUR, strokeDash=[5, 4])
+    both = bars + line.encode(y=f"{y}:Q")
+    return both.properties(height=HEIGHT_PX, description=about)
+
+
+def _chart(rows: Sequence[Row]) -> Chart:
+    return alt.Chart(alt.InlineData(values=list(rows)))

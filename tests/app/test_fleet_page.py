@@ -1,0 +1,79 @@
+"""The page of purchase plans, on a plan with gates and on a study that has none."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from planner.documents import answers as commands
+from planner.pages import fleet_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def opened(db, monkeypatch, name="fleet"):
+    """A page of the app on a database."""
+    monkeypatch.setenv("PLANNER_DB", str(db))
+    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    page.switch_page(f"planner/pages/{name}.py").run()
+    assert not page.exception
+    return page
+
+
+def test_a_purchase_plan_is_told_whole(gated, monkeypatch):
+    """A buyer would not see what to order by when, or what it is compared with."""
+    page = opened(gated, monkeypatch)
+    heads = [head.value for head in page.subheader]
+    for words in (
+        "Beside other ways",
+        "Purchase calendar",
+        "Order list",
+        "Cash flow and payback",
+        "Capacity against demand",
+        "Power against its caps",
+        "Carbon of each year",
+    ):
+        assert words in heads  # fmt: skip
+    told = " ".join(line.value for line in page.markdown)
+    assert "gate at period 1 (boom or calm)" in told
+    assert "renting everything would cost" in told
+
+
+def test_each_future_has_a_calendar_of_its_own(gated, monkeypatch):
+    """What waits for an observation would be shown as if it were sure."""
+    page = opened(gated, monkeypatch)
+    document = commands.explain(gated, "1", "1")
+    assert fleet_rows.futures_of(document) == ["boom", "calm"]
+    boom, calm = (fleet_rows.way(document, name) for name in ("boom", "calm"))
+    assert [node["period"] for node in boom] == [0, 1, 2] == [node["period"] for node in calm]
+    assert boom[0] == calm[0]
+    assert boom[2]["demand"]["chat"] == pytest.approx(2 * calm[2]["demand"]["chat"])
+    page.selectbox(key="keep_future").set_value("calm").run()
+    assert not page.exception
+
+
+def test_rows_of_charts_are_the_documents_own_figures(gated):
+    """A chart would show other dollars than the plan costs."""
+    document = commands.explain(gated, "1", "1")
+    cash = [r for r in fleet_rows.cash_rows(document) if r["plan"] == fleet_rows.THIS]
+    assert cash[-1]["spent"] == pytest.approx(sum(document["cash_usd"]) / 1e6)
+    nodes = fleet_rows.way(document, "boom")
+    carbon = sum(r["t"] for r in fleet_rows.carbon_rows(document, nodes))
+    assert carbon == pytest.approx(sum(n["kgco2e"] for n in nodes) / 1e3)
+    caps = {r["site"]: r["MW"] for r in fleet_rows.power_rows(document, nodes)
+            if r["what"] == "cap"}  # fmt: skip
+    assert caps == {"us-tx": 1.0}
+    names = [row["plan"] for row in fleet_rows.compared_rows(document)]
+    assert names == ["this plan", "rent everything", "all at once", "do nothing"]
+
+
+def test_other_pages_open_on_a_purchase_plan(gated, monkeypatch):
+    """A page would end in a traceback for want of a training run."""
+    for name in ("front", "why", "removed", "assumptions"):
+        assert not opened(gated, monkeypatch, name).error
+
+
+def test_other_runs_are_told_what_the_page_is_for(stored, monkeypatch):
+    """A training run would end in a traceback."""
+    page = opened(stored.db, monkeypatch)
+    assert "purchase plans" in page.info[0].value
