@@ -34,6 +34,12 @@ _ORIGIN = ("source", "as_of", "grade", "licence")
 _BOOKS = (*_ORIGIN, "source_locator", "unverified", "note", "confirmed")
 
 
+NUMBER = re.compile(
+    r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.ASCII | re.IGNORECASE
+)
+"""A number as a table writes it; nan and inf are refused with words of their own."""
+
+
 @dataclass(frozen=True)
 class Fact:
     """One value and what is known about it.
@@ -407,17 +413,16 @@ def _unknown_column(table: str, name: str, schema: Schema) -> str:
 
 
 def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number; write 1234.5 without unit or comma") from None
+    if not NUMBER.fullmatch(text):  # float() takes 1_000 and the digits of every script
+        raise ValueError(f"{text!r} is not a number; write 1234.5 without unit or comma")
+    value = float(text)
     if value != value or abs(value) == float("inf"):
         raise ValueError(f"{text!r} is not a finite number; leave the cell empty if unknown")
     return value
 
 
 def _count(text: str) -> int:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdecimal()):
         raise ValueError(f"{text!r} is not a whole number of zero or more")
     return int(text)
 

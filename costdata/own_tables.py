@@ -16,7 +16,7 @@ from costdata.configs import read_model
 from costdata.facts import as_cells, header_faults, parse_table, schema_names
 from costdata.lint import faults_of
 from costdata.overlay import append_rows, lay_over
-from simkernel.errors import BadFile, unknown
+from simkernel.errors import BadFile, PlanError, unknown
 
 MOST_BYTES = 2_000_000  # our choice: our longest table has 700,000
 MODELS = "models"
@@ -97,6 +97,8 @@ def add_model(folder: Path, name: str, data: bytes) -> Path:
         spare.write_text(text, encoding="utf-8")
         read_model(str(spare))
         spare.replace(path)
+    except PlanError as error:
+        raise type(error)(*(fault.replace(str(spare), name) for fault in error.faults)) from None
     except OSError as error:
         raise BadFile(f"{path} cannot be written ({error}); give a folder you may write") from None
     finally:

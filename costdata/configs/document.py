@@ -62,7 +62,7 @@ def load(path: Path) -> Mapping[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadFile(f"{path} cannot be read: {error.strerror}; check the path") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a ValueError alone
         raise BadFile(f"{path} is not JSON: {error}; fetch the file again") from error
     if not isinstance(document, dict):
         raise BadFile(f"{path} holds a JSON {type(document).__name__}; a config.json is an object")

@@ -23,6 +23,9 @@ PROGRESS = "progress"
 REPLAYED = "replayed"
 """Name of the event that keeps some replays; its payload has one entry per design key."""
 
+UNBEATEN = "plan NOT IN (SELECT plan FROM superseded WHERE run = $1)"
+"""Rows of `physical` of the run $1 that are on its front."""
+
 COPIED = ("physical", "run_columns", "superseded", "evaluations")
 """Tables whose rows a run takes over from the one it goes on with."""
 
@@ -50,6 +53,12 @@ def beaten_rows(run: str, plans: Sequence[str]) -> pa.Table:
     """Rows of `superseded`."""
     words = pa.array([str(plan) for plan in plans], pa.string())
     return pa.table({"run": pa.array([run] * len(plans), pa.string()), "plan": words})
+
+
+def unbeaten_rows(connection: duckdb.DuckDBPyConnection, run: str) -> Array:
+    """Where the plans of a run stand that no later one has beaten."""
+    query = f"SELECT rowid FROM physical WHERE run = $1 AND {UNBEATEN} ORDER BY rowid"
+    return np.asarray(connection.execute(query, [run]).fetchnumpy()["rowid"])
 
 
 def score_rows(run: str, batch: Batch) -> pa.Table:

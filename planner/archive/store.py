@@ -27,11 +27,13 @@ from planner.archive.diff import Difference, Side, difference, with_axes
 from planner.archive.door import connect, transaction
 from planner.archive.progress import (
     PROGRESS,
+    UNBEATEN,
     Batch,
     beaten_rows,
     read_scores,
     score_rows,
     take_over,
+    unbeaten_rows,
 )
 from planner.archive.runs import (
     SUMMARISED,
@@ -185,16 +187,29 @@ class Archive:
     def physical(self, run: str) -> dict[str, Array]:
         """The physical front of a run (or of the run it priced anew): column name to (n,)."""
         with self.reading() as held:
-            return held._columns("physical", held._physical_run(run), _UNBEATEN)
+            return held._columns("physical", held._physical_run(run), UNBEATEN)
 
-    def physical_thinned(self, run: str, most: int) -> dict[str, Array]:
-        """Evenly spread rows of the physical front, at most so many, without reading the rest."""
+    def physical_count(self, run: str) -> int:
+        """Plans on the physical front of a run."""
+        with self.reading() as held, held._visit(read_only=True) as connection:
+            return len(unbeaten_rows(connection, held._physical_run(run)))
+
+    def physical_thinned(self, run: str, most: int, front_of: str = "") -> dict[str, Array]:
+        """Evenly spread rows of the physical front, at most so many, without reading the rest.
+
+        Parameters
+        ----------
+        front_of : a run whose front is among them, before others; "" for none
+        """
         with self.reading() as held, held._visit(read_only=True) as connection:
             own = held._physical_run(run)
-            query = f"SELECT rowid FROM physical WHERE run = $1 AND {_UNBEATEN} ORDER BY rowid"
-            rows = connection.execute(query, [own]).fetchnumpy()["rowid"]
-            at = np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)
-            return held._columns("physical", own, "rowid IN $2", rows[at].tolist())
+            rows = unbeaten_rows(connection, own)
+            query = f"SELECT rowid FROM physical WHERE run = $1 AND {_ON_FRONT}"
+            first = connection.execute(query, [own, front_of]).fetchnumpy()["rowid"]
+            count = max(min(len(rows), most) - len(first), 0)
+            at = np.linspace(0, len(rows) - 1, count).astype(np.int64)
+            picked = np.union1d(first, rows[at]).tolist()
+            return held._columns("physical", own, "rowid IN $2", picked)
 
     def front(self, run: str) -> dict[str, Array]:
         """The Pareto front of a run: column name to (n,); columns with NULLs are masked."""
@@ -323,9 +338,6 @@ class Archive:
         with transaction(connection):
             schema.migrate(connection, self.path, _program())
         connection.execute("CHECKPOINT")
-
-
-_UNBEATEN = "plan NOT IN (SELECT plan FROM superseded WHERE run = $1)"
 
 
 _ON_FRONT = "plan IN (SELECT plan FROM front WHERE run = $2)"

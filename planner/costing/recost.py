@@ -97,23 +97,69 @@ def recost(archive: Archive, run: str, settings: Sequence[str] = ()) -> Finished
     return new
 
 
-def repriced(archive: Archive, run: str, settings: Sequence[str] = ()) -> Repriced:
-    """The same without storing it: for a slider, or for many costings in a row."""
+@dataclass(frozen=True)
+class Swept:
+    """A run as it was read to be priced again and again.
+
+    Parameters
+    ----------
+    parent, root : the run that is priced, and the one that simulated it
+    physical : plans of the physical front, as `physical_plans` gives them
+    kept : how many plans the archive has; more than in `physical` where these are thinned
+    """
+
+    parent: RunRecord
+    root: RunRecord
+    physical: Mapping[str, Any]
+    kept: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Every plan that was kept is among those priced."""
+        return len(self.physical["plan"]) >= self.kept
+
+
+def swept(archive: Archive, run: str, most: int | None = None) -> Swept:
+    """A run read to be priced.
+
+    Parameters
+    ----------
+    most : plans at most, those of the run's front before others that are evenly spread; None for
+        all that were kept
+
+    Raises
+    ------
+    UnknownName : no such run
+    """
     with archive.reading() as held:
         parent = held.run(run)
         root = root_of(held, parent)
-        physical = physical_plans(held, root.run)
-    swept = _ended(root)
-    before = stored_study(root)
+        kept = held.physical_count(root.run)
+        if most is None or kept <= most:
+            physical = physical_plans(held, root.run)
+        else:
+            physical = in_order(held.physical_thinned(root.run, most, parent.run))
+    return Swept(parent, root, physical, kept)
+
+
+def repriced(archive: Archive, run: str, settings: Sequence[str] = ()) -> Repriced:
+    """The same as `recost` without storing it."""
+    return priced(swept(archive, run), settings)
+
+
+def priced(read: Swept, settings: Sequence[str] = ()) -> Repriced:
+    """A run that was read, priced: for a slider, or for many costings in a row."""
+    ended = _ended(read.root)
+    before = stored_study(read.root)
     catalog = catalogue.load(Path(before.tables) if before.tables else None)
-    study = with_settings(stored_study(parent), settings, catalogue_names(catalog))
+    study = with_settings(stored_study(read.parent), settings, catalogue_names(catalog))
     refuse_simulation(before, study)
     kind_of(study).refuse(study)
-    plans = still_on_front(before, study, physical)
+    plans = still_on_front(before, study, dict(read.physical))
     started = time.perf_counter()
     costed = kind_of(study).cost(study, catalog, plans) if len(plans["plan"]) else None
     seconds = time.perf_counter() - started
-    return Repriced(parent, root, swept, study, catalog, plans, costed, seconds)
+    return Repriced(read.parent, read.root, ended, study, catalog, plans, costed, seconds)
 
 
 def stored_study(record: RunRecord) -> Study:

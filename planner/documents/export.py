@@ -16,6 +16,7 @@ from costdata.configs import model_facts, read_model
 from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_asked, stored_plan
 from planner.costing.terms import terms_of
+from planner.documents.cells import harmless
 from planner.exports import bill_of_materials, focus, launch, serving
 from planner.fleet.document import refuse_purchases
 from planner.report.gather import replays_of
@@ -84,7 +85,7 @@ def exported_text(document: Mapping[str, Any]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, document["columns"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(document["rows"])
+    writer.writerows({n: harmless(cell) for n, cell in row.items()} for row in document["rows"])
     return out.getvalue().rstrip("\n")
 
 

@@ -9,16 +9,17 @@ import numpy as np
 import streamlit as st
 
 from planner.decide.methods import aspiration, knee, topsis, weighted_sum
-from planner.decide.robust import mean, regret, tail_mean, win_frac, worst_regret
+from planner.decide.robust import beats_frac, mean, regret, tail_mean, win_frac, worst_regret
 from planner.decide.scaled import Scaled, scaled
 from planner.documents.figures import human, scale_of, unit_of, values_of
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
 from planner.pages.points import axes_of, colour_of, known_points, points_of, shape_of
 from planner.pages.tables import draw_table
+from planner.pages.words import plain
 from planner.report.choice import MONEY as MONEY_METRICS
 from planner.report.choice import objectives
-from planner.report.gather import MONEY, scenario_table
+from planner.report.gather import MONEY, Gathered, scenario_table
 from simkernel.columns import Floats
 
 MOST_POINTS = 5000
@@ -177,6 +178,54 @@ def _robust(found: Desk) -> None:
         f"Sorted by {FORMULAS['minimax regret']}. Worst tenth: mean of the dearest 10% of draws "
         "(CVaR). On the front, cheapest: shares of draws in which nothing beats the plan, or "
         "its cost."
+    )
+    _beats(found, got)
+    _sources(found)
+
+
+def _beats(found: Desk, got: Gathered) -> None:
+    """Probability that one plan is better than another, in the same draws."""
+    st.subheader("Does one plan beat another?")
+    drawn = {found.ids[int(row)]: i for i, row in enumerate(got.drawn_rows)}
+    names = list(drawn)
+    left, right, metric = st.columns(3)
+    first = found.chosen if found.chosen in drawn else names[0]
+    one = left.selectbox("Plan", names, key=desk.kept("beats_a", first, names))
+    other = right.selectbox("against", names, key=desk.kept("beats_b", names[0], names))
+    options = list(got.odds.signs)
+    name = metric.selectbox("in", options, key=desk.kept("beats_in", options[0], options))
+    values = got.odds.signs[name] * got.odds.values[name]
+    odds = beats_frac(values[:, drawn[one]], values[:, drawn[other]])
+    left.metric("Probability that it is better", f"{odds:.0%}")
+    for place, plan in ((left, one), (right, other)):
+        low, middle, high = got.odds.quantiles(name)[:, drawn[plan]]
+        figures = " · ".join(human(float(v), unit_of(name)) for v in (low, middle, high))
+        place.caption(plain(f"{name}, P10 · P50 · P90: {figures}"))
+
+
+def _sources(found: Desk) -> None:
+    """Where the spread of the chosen plan's cost comes from."""
+    st.subheader("Where the spread of its cost comes from")
+    got = desk.gathered_of(found, str(found.row + 1))
+    if not got.sources:
+        st.info("Every price and rate was given by the study, so no input has a band.")
+        return
+    draw_table(
+        [
+            {
+                "input": one.name,
+                "share alone (Sobol)": f"{max(one.alone_frac, 0.0):.1%}",
+                "share with others (Sobol)": f"{max(one.total_frac, 0.0):.1%}",
+                "mean effect (Morris)": human(one.mean_size, "USD"),
+                "unevenness (Morris)": human(one.spread, "USD"),
+            }
+            for one in got.sources
+        ],
+        key="sources",
+    )
+    st.caption(
+        f"Of {plain(found.chosen)}. Shares of variance, all inputs at random together; effects as "
+        "an input crosses its 90% band."
     )
 
 

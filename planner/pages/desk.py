@@ -19,7 +19,7 @@ from planner.archive.diff import Difference
 from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
 from planner.costing.beside import beside
-from planner.costing.recost import stored_study
+from planner.costing.recost import Repriced, Swept, priced, stored_study, swept
 from planner.documents import answers as commands
 from planner.pages import workspace
 from planner.pages.points import ids_of
@@ -183,6 +183,11 @@ def beside_of(found: Desk, most: int) -> Columns:
     return _beside(str(found.db), found.run, most, _stamp(found.db))
 
 
+def swept_of(found: Desk, most: int) -> tuple[Swept, Repriced]:
+    """The run read to be priced again and again, and as it is priced."""
+    return _swept(str(found.db), found.run, most, _stamp(found.db))
+
+
 def difference_of(db: Path, left: str, right: str) -> Difference:
     """All that differs between two runs."""
     return _difference(str(db), left, right, _stamp(db))
@@ -269,6 +274,12 @@ def _facts(db: str, run: str, stamp: Stamp) -> list[dict[str, Any]]:
 @st.cache_data(max_entries=KEPT, show_spinner=False)
 def _rejections(db: str, run: str, stamp: Stamp) -> list[dict[str, Any]]:
     return _archive(db).rejections(run)
+
+
+@st.cache_resource(max_entries=KEPT, show_spinner="reading the plans of the run")
+def _swept(db: str, run: str, most: int, stamp: Stamp) -> tuple[Swept, Repriced]:
+    read = swept(_archive(db), run, most)
+    return read, priced(read)
 
 
 @st.cache_resource(max_entries=KEPT, show_spinner="comparing the runs")

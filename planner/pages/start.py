@@ -30,7 +30,7 @@ from planner.pages.words import plain
 from planner.runs.kinds import KINDS, prepare
 from planner.study.read import Study, study_from_text, tables_named
 from planner.training.engine import catalogue_names
-from simkernel.errors import PlanError
+from simkernel.errors import BadFile, PlanError
 
 LARGEST_STUDY_BYTES = 200_000  # our choice: the longest study of ours has 3,000
 LETTERS = re.compile(r"[^a-z0-9-]+")
@@ -142,18 +142,30 @@ def _brought() -> str:
     given = st.file_uploader("Study file", type=["toml"], key="start_file")
     if given is None:
         return ""
-    if given.size > LARGEST_STUDY_BYTES:
-        words = (
-            f"{given.name} has {given.size:,} bytes; wanted at most {LARGEST_STUDY_BYTES:,}: a "
-            "study names its tables and traces, it does not hold them"
-        )
-        st.error(plain(words))
-        return ""
     try:
-        return given.getvalue().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        st.error(plain(f"{given.name} is not UTF-8 text (byte {error.start}); save it as UTF-8"))
+        return text_of(given.name, given.getvalue())
+    except PlanError as error:
+        for fault in error.faults:
+            st.error(plain(fault))
         return ""
+
+
+def text_of(name: str, data: bytes) -> str:
+    """The text of a study file that somebody brings.
+
+    Raises
+    ------
+    BadFile : too large, or not UTF-8
+    """
+    if len(data) > LARGEST_STUDY_BYTES:
+        raise BadFile(
+            f"{name} has {len(data):,} bytes; wanted at most {LARGEST_STUDY_BYTES:,}: a study "
+            "names its tables and traces, it does not hold them"
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
 
 
 def _checked(text: str) -> Study | None:

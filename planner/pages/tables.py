@@ -1,7 +1,8 @@
 """The one way a page draws a table: every column of one kind, as the browser needs it.
 
 Rows of several axes mix counts and words under one heading ("from 8", "from air"). Such a column
-cannot be sent as numbers, so all of it is shown as words.
+cannot be sent as numbers, so all of it is shown as words. Whoever looks may take a table away as
+CSV, so words that a spreadsheet would work out are quoted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
+
+from planner.documents.cells import harmless
 
 Rows = Sequence[Mapping[str, Any]]
 Columns = Mapping[str, Sequence[Any]]
@@ -44,8 +47,8 @@ def _columns(cells: Rows | Columns) -> Columns:
 def _one_kind(column: Sequence[Any]) -> list[Any]:
     kinds = {_kind(cell) for cell in column if cell is not None}
     if len(kinds) < 2:
-        return list(column)
-    return [None if cell is None else str(cell) for cell in column]
+        return [harmless(cell) for cell in column]
+    return [None if cell is None else harmless(str(cell)) for cell in column]
 
 
 def _kind(cell: Any) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from planner.archive.store import Archive
 from planner.costing.quoted import quotes_of
-from planner.costing.recost import Repriced, repriced
+from planner.costing.recost import Repriced, priced
 from planner.costing.second_pass import Costed
 from planner.costing.terms import terms_of
 from planner.documents.figures import figure, human, offered, scale_of, unit_of, values_of
@@ -30,8 +29,13 @@ TERMS = (
     ("pue", "PUE", 1.0, (1.0, 2.0, 0.01), "%.2f"),
     ("usd_per_kwh", "Electricity [$/kWh]", 1.0, (0.0, 0.4, 0.005), "%.3f"),
     ("carbon_usd_per_t", "Carbon price [$/t]", 1.0, (0.0, 500.0, 5.0), "%.0f"),
+    ("demand_usd_per_kw_month", "Demand charge [$/kW-month]", 1.0, (0.0, 40.0, 0.5), "%.1f"),
+    ("utilisation_frac", "Hours in use [%]", 100.0, (5.0, 100.0, 1.0), "%.0f"),
 )
 ABREAST = 4
+MOST_PRICED = 20_000
+"""Plans that a slider prices anew: it answers while it is moved."""
+
 PRICE_SPAN = (0.25, 2.0)
 PRICE_STEP_USD = 500.0
 
@@ -75,7 +79,13 @@ def draw() -> None:
     if found.state == "running" or found.record.summary is None:
         desk.say_why_empty(found)
         return
-    stored = repriced(Archive(found.db, desk.READING_S), found.run)
+    read, stored = desk.swept_of(found, MOST_PRICED)
+    if not read.is_whole:
+        st.warning(
+            f"Priced are {len(read.physical['plan']):,} of {read.kept:,} plans that are kept: "
+            "those of the front and others evenly spread. `planner recost` looks at all; here a "
+            "better plan may be missed."
+        )
     if stored.costed is None:
         desk.say_why_empty(found)
         return
@@ -84,8 +94,7 @@ def draw() -> None:
         settings = _sliders(found, list(knobs(stored)))
         if words := fixed_by_scenarios(stored.study):
             st.caption(plain(words))
-    archive = Archive(found.db, desk.READING_S)
-    changed = repriced(archive, found.run, settings) if settings else stored
+    changed = priced(read, settings) if settings else stored
     with right:
         _front(found, stored, changed, settings)
     if changed.costed is not None and found.ids:
@@ -182,8 +191,10 @@ def _front(found: Desk, stored: Repriced, changed: Repriced, settings: Sequence[
         )
     ]
     axes = axes_of(before or after, picked, (False, False))
+    words = "how far figures may be off: bars from X_low to X_high"
+    is_banded = st.toggle("90% bands", key=desk.kept("if_bands", False), help=words)
     rows, old, chosen = (
-        points_of(plans, axes, found.objectives, is_banded=False) if plans else []
+        points_of(plans, axes, found.objectives, is_banded=is_banded) if plans else []
         for plans in (after, before, alone(changed, found.chosen)[0])
     )
     if rows:

@@ -16,6 +16,7 @@ from planner.fleet.document import HEADS, calendar_rows, purchase_lines
 from planner.metrics import find_metric, is_at_least
 from planner.pages import charts, desk
 from planner.pages.desk import Desk
+from planner.pages.roof import draw_roof
 from planner.pages.step import draw_step
 from planner.pages.tables import draw_table
 from planner.pages.words import plain
@@ -58,6 +59,7 @@ def draw() -> None:
     _head(found, document)
     _binds(document)
     _waterfalls(document)
+    draw_roof(found, document)
     draw_step(found, document["plan"])
     _changes(document)
     _napkin(document)

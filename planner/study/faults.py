@@ -18,6 +18,12 @@ from simkernel.errors import BadStudy, PlanError
 Place = Callable[[Path], str]
 """From a path in the study to the words before a fault: "studies/x.toml:14"."""
 
+_LONG_KEY = re.compile(r"[\s\[]*[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){30}")
+"""A key, or a table, of more parts than any study has."""
+
+_LONG_NUMBER = re.compile(r"\d{4301}")
+"""Python reads no longer ones from text."""
+
 MOST_SYNTAX_FAULTS = 20  # our choice: beyond it the file is no TOML at all
 
 _LINE = re.compile(r"\(at line (\d+), column \d+\)")
@@ -134,13 +140,17 @@ def parse_toml(text: str) -> tuple[dict[str, Any], str, list[tuple[int, str]]]:
     """
     lines = text.split("\n")
     faults: list[tuple[int, str]] = []
+    for number, written in enumerate(lines, start=1):
+        if _LONG_KEY.match(written):
+            faults.append((number, "A key of so many parts names nothing"))
+            lines[number - 1] = ""  # reading it takes time that grows with the square of its parts
     while len(faults) < MOST_SYNTAX_FAULTS:
         readable = "\n".join(lines)
         try:
             return tomllib.loads(readable), readable, faults
         except RecursionError:
             return {}, "", [*faults, (1, "Brackets are nested too deeply")]
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # a number of 5,000 digits is one without a line
             line = _line_at(str(error), lines)
             faults.append((line, _LINE.sub("", str(error)).strip()))
             if not lines[line - 1 : line] or not lines[line - 1].strip():
@@ -152,6 +162,8 @@ def parse_toml(text: str) -> tuple[dict[str, Any], str, list[tuple[int, str]]]:
 def _line_at(message: str, lines: list[str]) -> int:
     """The line a message of the reader is about; the last written one for the end of the text."""
     match = _LINE.search(message)
+    if "integer string conversion" in message:
+        return next((n for n, line in enumerate(lines, 1) if _LONG_NUMBER.search(line)), 1)
     if match:
         return min(int(match.group(1)), max(len(lines), 1))
     written = [number for number, line in enumerate(lines, start=1) if line.strip()]

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from planner.archive.store import Archive
 from planner.costing.recost import recost
+from planner.decide.robust import beats_frac
 from planner.documents import answers as commands
 from planner.documents.figures import column_of, human, scale_of
 from planner.pages import desk
@@ -21,6 +22,7 @@ from planner.pages.points import ids_of
 from planner.pages.tables import even
 from planner.pages.what_if import difference
 from planner.pages.why import carbon_ledger
+from planner.report.gather import gather
 
 PAGES = (
     "front",
@@ -412,3 +414,32 @@ def test_two_runs_differ_in_what_was_changed_between_them(stored, tmp_path, monk
     assert list(rows["of"]) == ["costing.carbon_usd_per_t"]
     assert list(rows[done.run]) == ["150"]
     assert figures(page)["Changed figures"] != "0"
+
+
+def test_odds_and_sources_are_those_of_the_report(app, stored):
+    """The app would decide by other draws than the report that is signed."""
+    turned(app, "decide")
+    app.toggle(key="keep_robust").set_value(True).run()
+    assert not app.exception
+    names = app.selectbox(key="keep_beats_a").options
+    app.selectbox(key="keep_beats_a").select(names[0]).run()
+    app.selectbox(key="keep_beats_b").select(names[-1]).run()
+    app.selectbox(key="keep_beats_in").select("usd").run()
+    chosen = ids_of(stored.front).index(app.sidebar.selectbox(key="chosen").value)
+    got = gather(Archive(stored.db), stored.run, str(chosen + 1))
+    drawn = {ids_of(stored.front)[int(row)]: i for i, row in enumerate(got.drawn_rows)}
+    draws = got.odds.values["usd"]
+    odds = beats_frac(draws[:, drawn[names[0]]], draws[:, drawn[names[-1]]])
+    assert figures(app)["Probability that it is better"] == f"{odds:.0%}"
+    shares = table(app, "share alone (Sobol)")
+    assert list(shares["input"]) == [one.name for one in got.sources]
+
+
+def test_two_visits_at_once_keep_their_own_plans(stored, monkeypatch):
+    """What one chooses would change what another reads."""
+    one, other = (opened(stored.db, monkeypatch) for _ in range(2))
+    plan = one.sidebar.selectbox(key="chosen").options[-1]
+    one.sidebar.selectbox(key="chosen").select(plan).run()
+    other.run()
+    assert one.sidebar.selectbox(key="chosen").value == plan
+    assert other.sidebar.selectbox(key="chosen").value != plan

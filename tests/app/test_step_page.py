@@ -5,10 +5,16 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner.archive.store import Archive
+from planner.costing.recost import stored_study
+from planner.documents.answers import explain
 from planner.documents.step_bars import step_bars
+from planner.explain.roofline import roofline
+from planner.pages.roof import TIERS, roof_chart
 from planner.pages.step import gantt
+from planner.space.plan_keys import plan_key
 from planner.study.read import study_from_text
-from planner.training.engine import catalogue_names
+from planner.training.engine import catalogue_names, prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,3 +80,24 @@ def test_why_replays_the_step_of_a_plan(stored, monkeypatch):
     switch.set_value(True).run()
     assert not app.exception
     assert any("critical path" in caption.value for caption in app.caption)
+
+
+def test_no_plan_stands_above_its_roof(stored):
+    """A step would use more of the chip than there is."""
+    archive = Archive(stored.db)
+    study = stored_study(archive.run(stored.run))
+    found = explain(stored.db, stored.run, "1")
+    metrics = found["metrics"]
+    peak = metrics["model_flop_per_s_per_device"] / metrics["mfu_frac"]
+    one = roofline(prepare(study), plan_key(found["plan"]), peak)
+    assert 0 < one.flop_per_s <= one.roof_flop_per_s <= peak * (1 + 1e-9)
+    assert one.compute_frac >= metrics["mfu_frac"] * (1 - 1e-9)  # recomputing is counted too
+    spec = roof_chart(one).to_dict()
+    assert "Roofline" in spec["description"]
+
+
+def test_bytes_of_both_tiers_are_those_of_the_plan(stored):
+    """The picture would show other wires than the plan loads."""
+    traffic = explain(stored.db, stored.run, "1")["traffic"]
+    assert set(TIERS) == set(traffic)
+    assert sum(traffic.values()) > 0
