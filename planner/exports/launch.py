@@ -24,8 +24,9 @@ PRECISIONS: Mapping[str, tuple[Argument, ...]] = {
     "fp8": (("--bf16", ""), ("--fp8-format", "hybrid"), ("--fp8-recipe", "tensorwise")),
     "fp8_block": (("--bf16", ""), ("--fp8-format", "e4m3"), ("--fp8-recipe", "blockwise")),
     "mxfp8": (("--bf16", ""), ("--fp8-format", "e4m3"), ("--fp8-recipe", "mxfp8")),
+    "nvfp4": (("--bf16", ""), ("--fp4-format", "e2m1"), ("--fp4-recipe", "nvfp4")),
 }
-"""Megatron-LM megatron/training/arguments.py: --fp8-format, --fp8-recipe."""
+"""Megatron-LM@d98e8a6 megatron/training/arguments.py and core transformer_config.py."""
 
 RECOMPUTE: Mapping[str, tuple[Argument, ...]] = {
     "none": (),
@@ -61,7 +62,13 @@ CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 VENDOR = "NVIDIA"
 """Whose GPUs the script is for: its environment is CUDA's."""
 
-SCHEDULES = ("one_forward_one_backward", "interleaved")
+SCHEDULES: Mapping[str, tuple[Argument, ...]] = {
+    "one_forward_one_backward": (),
+    "interleaved": (),
+    "combined_1f1b": (("--overlap-moe-expert-parallel-comm", ""),),
+}
+"""transformer_config.py asks of the last what the plan's rules do: experts, no full recompute."""
+
 CONTEXT = {"ring": "p2p", "all_to_all": "a2a"}  # Megatron-Core, --cp-comm-type
 PLACEMENT = "tp-cp-ep-dp-pp"  # Megatron-Core parallel_state.py: the default order of ranks
 
@@ -93,6 +100,7 @@ def launch_script(
     """
     if study.kind != "train":
         raise BadStudy(f"--to launch writes training plans; this is a study of {study.kind}")
+    words = [f"    {flag} {value}".rstrip() for flag, value in megatron_arguments(study, plan)]
     nodes, tasks = _hosts(int(plan["axes"]["devices"]), devices_per_host)
     lines = [
         "#!/bin/bash",
@@ -109,7 +117,6 @@ def launch_script(
         _connections(plan["axes"]),
         "srun python pretrain_gpt.py $MODEL_ARGS $DATA_ARGS \\",
     ]
-    words = [f"    {flag} {value}".rstrip() for flag, value in megatron_arguments(study, plan)]
     return "\n".join([*lines, " \\\n".join(words)])
 
 
@@ -133,6 +140,9 @@ def megatron_arguments(study: Study, plan: Mapping[str, Any]) -> tuple[Argument,
     found += [*SHARDING[int(axes["zero_stage"])], *_copies(axes)]
     if axes["tensor_parallel"] > 1 and axes["sequence_parallel"] == "on":
         found.append(("--sequence-parallel", ""))
+    if axes["expert_parallel"] > 1:
+        found.append(("--moe-token-dispatcher-type", "alltoall"))
+    found += SCHEDULES[axes["schedule"]]
     if axes["context_parallel"] > 1:
         found.append(("--cp-comm-type", CONTEXT[axes["context_exchange"]]))
     if axes["virtual_stages"] > 1:
@@ -152,6 +162,8 @@ def _connections(axes: Mapping[str, Any]) -> str:
     """How launches are queued: sharded weights refuse the one queue that others want."""
     if int(axes["zero_stage"]) > 1:
         return f"unset {CONNECTIONS}  # Megatron-FSDP does not start with 1"
+    if SCHEDULES[axes["schedule"]]:
+        return f"export {CONNECTIONS}=32  # two passes run side by side"
     return f"export {CONNECTIONS}=1  # sequence parallelism wants launches in order"
 
 
@@ -161,7 +173,7 @@ def _faults(axes: Mapping[str, Any]) -> list[str]:
         "precision": tuple(PRECISIONS),
         "recompute": tuple(RECOMPUTE),
         "zero_stage": tuple(SHARDING),
-        "schedule": SCHEDULES,
+        "schedule": tuple(SCHEDULES),
         "placement": (PLACEMENT,),
         "offload": ("none",),
     }

@@ -52,6 +52,11 @@ def test_a_launch_runs_the_plan_that_was_priced(workspace, plan):
     assert "--sequence-parallel" in flags(tensor_parallel=2, sequence_parallel="on")
     assert "--sequence-parallel" not in flags(tensor_parallel=2, sequence_parallel="off")
     assert flags(context_parallel=2, context_exchange="all_to_all")["--cp-comm-type"] == "a2a"
+    assert "--moe-token-dispatcher-type" not in flags()
+    paired = flags(schedule="combined_1f1b", expert_parallel=8, virtual_stages=2)
+    assert paired["--moe-token-dispatcher-type"] == "alltoall"
+    assert "--overlap-moe-expert-parallel-comm" in paired
+    assert paired["--num-virtual-stages-per-pipeline-rank"] == "2"
 
 
 @pytest.mark.parametrize(
