@@ -14,7 +14,7 @@ from pathlib import Path
 from costdata.chips import AcceleratorFacts, accelerator_facts, chips_of, curve_faults
 from costdata.engines import engine_curves, engine_facts, engine_of
 from costdata.facts import Fact, Row, Tables
-from costdata.failures import failure_facts
+from costdata.failures import failure_facts, family_facts, longer_frac
 from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
 from costdata.offers import PLANS, Part, Rent, part_of, rents
@@ -283,6 +283,19 @@ class Catalog:
         """Phase of a step to the share of its time that stretches as a cap lowers the clock."""
         return {r.name: r.need("follow_frac") for r in self.tables["clock_following"].values()}
 
+    def device_mtbf_h(self, accelerator: str) -> float:
+        """Device-hours per failure of any component, of the family of a chip; a user's as given.
+
+        Raises
+        ------
+        UnknownName : no such chip
+        """
+        own_h = self.own_planning("device_mtbf_h")
+        if own_h is not None:
+            return own_h
+        architecture = self.accelerator(accelerator).architecture
+        return self.planning("device_mtbf_h") * longer_frac(self.tables, architecture)
+
     def own_planning(self, name: str) -> float | None:
         """A planning figure of a user's own table; None where there is only ours, or none."""
         row = self.tables["defaults"].get((name,))
@@ -332,6 +345,7 @@ class Catalog:
         found = {f"accelerators.{k}": fact for k, fact in self.accelerator(name).facts.items()}
         found |= {f"servers.{k}": fact for k, fact in unit.facts.items()}
         found |= {f"embodied.{k}": fact for k, fact in self.embodied(name).facts.items()}
+        found |= family_facts(self.tables, self.accelerator(name).architecture)
         return found | {
             f"{table}.{'.'.join((*row.key[1:], column))}": fact
             for table, row in self._curve_rows.get(name, ())

@@ -53,7 +53,7 @@ class Support:
     Parameters
     ----------
     storage_pb_per_device, head_nodes_per_host : size of storage and management
-    device_mtbf_hours : device-hours per failure that takes a host out of work
+    device_mtbf_hours : device-hours per failure that takes a host out of work; (m,) or one
     repair_hours : until the host is back; 0 buys no spares
     spare_coverage_frac : share of the time in which enough hosts stand by; None for as many as
         are under repair on average
@@ -62,7 +62,7 @@ class Support:
 
     storage_pb_per_device: float
     head_nodes_per_host: float
-    device_mtbf_hours: float
+    device_mtbf_hours: Column
     repair_hours: float
     spare_coverage_frac: float | None = None
     is_domain_replaced: bool = False
@@ -191,9 +191,10 @@ def _hosts_ready(working: Floats, support: Support) -> Floats:
     rate = (working, support.device_mtbf_hours, support.repair_hours)
     if support.spare_coverage_frac is None:
         return np.asarray(spares(*rate))
-    counts, code = np.unique(working, return_inverse=True)
-    ready = covering_spares(counts, *rate[1:], support.spare_coverage_frac)
-    return ready[code].reshape(working.shape)
+    hours = support.device_mtbf_hours + 0.0 * working
+    counts, code = np.unique(np.stack([working, hours]), axis=1, return_inverse=True)
+    held = (*counts, support.repair_hours, support.spare_coverage_frac)
+    return covering_spares(*held)[np.ravel(code)].reshape(working.shape)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ OF_A_PRICE = ("accelerators.price_usd", "accelerators.price_basis", "servers.pri
 """Facts that matter where hardware is owned, where its site is paid, where no price is given."""
 
 OF_RELIABILITY = {
-    "device_mtbf_h": ("failures.*", "defaults.device_mtbf_h"),
+    "device_mtbf_h": ("failures.*", "defaults.device_mtbf_h", "failure_families.*"),
     "checkpoint_s": ("defaults.checkpoint_wait_s",),
     "storage_gbytes_per_s": ("defaults.storage_bytes_per_s_per_device",),
     "recovery_s": ("defaults.recovery_s",),
@@ -52,7 +52,7 @@ OF_GOODPUT = (
 )  # fmt: skip
 OF_A_RUN = (
     *OF_GOODPUT, "defaults.framework_bytes", "defaults.fragmentation_frac",
-    "defaults.device_mtbf_h", "defaults.repair_h", "defaults.host_s_*",
+    "defaults.device_mtbf_h", "defaults.repair_h", "defaults.host_s_*", "failure_families.*",
 )  # fmt: skip
 OF_TRAINING = (
     *OF_GOODPUT, "defaults.framework_bytes", "defaults.fragmentation_frac", "defaults.host_s_*",

@@ -6,7 +6,7 @@ Used twice with the same rows: for watts while plans are swept, for money when t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,7 @@ def shelf_of(
         devices_per_host=per_host,
         rails=rails,
         parts=stacked(room_parts(catalog, float(port), end).table for port in ports),
-        support=_support(catalog, reliability),
+        support=_support(catalog, reliability, names),
         rest_w=chips.power.idle_w + chips.power.host_idle_w,
         scaleup_code=chips.scaleup_topology_code,
         scaleup_bytes_per_s=chips.scaleup_bytes_per_s,
@@ -129,10 +129,12 @@ def shelf_of(
     )
 
 
-def _support(catalog: Catalog, reliability: Reliability) -> Support:
+def _support(catalog: Catalog, reliability: Reliability, names: Sequence[str]) -> Support:
     """What stands beside devices; where nobody knows the rate of failures, spares by ours."""
     mtbf_h, repair_h = reliability.device_mtbf_h, reliability.repair_h
-    known_h = mtbf_h if isinstance(mtbf_h, float) else catalog.planning("device_mtbf_h")
+    known_h = np.array(
+        [mtbf_h if isinstance(mtbf_h, float) else catalog.device_mtbf_h(name) for name in names]
+    )
     return Support(
         storage_pb_per_device=catalog.planning("storage_pb_per_device"),
         head_nodes_per_host=catalog.planning("head_nodes_per_host"),
@@ -251,6 +253,9 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
     )
     fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription, rows.fabric_code, domain)
     replaced_hosts = _replaced_hosts(shelf, rows) if shelf.support.is_domain_replaced else 1.0
+    support = replace(
+        shelf.support, device_mtbf_hours=np.asarray(shelf.support.device_mtbf_hours)[code]
+    )
     joined = domain_networks(
         Domains(
             rows.scaleup_code,
@@ -260,7 +265,7 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
         ),
         shelf.ports,
     )
-    return hardware_bill(rows.devices, shapes, fabric, shelf.support, replaced_hosts, joined)
+    return hardware_bill(rows.devices, shapes, fabric, support, replaced_hosts, joined)
 
 
 def _replaced_hosts(shelf: Shelf, rows: Rows) -> Floats:

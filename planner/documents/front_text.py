@@ -45,6 +45,7 @@ SAID = (
     "period",
     "not_included",
     "not_priced",
+    "failures",
     "zero_in_pipelines",
     "idle_prices",
 )

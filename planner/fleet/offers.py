@@ -120,7 +120,8 @@ def _spare_frac(study: Study, catalog: Catalog, offer: Offer) -> float:
         return 0.0
     given = study.reliability.device_mtbf_h
     hours = given if isinstance(given, float) else None
-    rates = component_failures_per_s(catalog.tables, offer.one.bill, hours)
+    architecture = catalog.accelerator(offer.name).architecture
+    rates = component_failures_per_s(catalog.tables, offer.one.bill, hours, architecture)
     parts = [np.asarray(v).ravel()[0] for name, v in rates.terms.items() if name != RESTARTED]
     per_s = float(np.sum(parts))
     return per_s * study.fleet.repair_days * SECONDS_PER_DAY / offer.units

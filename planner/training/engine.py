@@ -12,6 +12,7 @@ import numpy as np
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
+from costdata.failures import families_told
 from costdata.profiles import SHIPPED, UNFUSED
 from costdata.traces import trace_name
 from planner.axes import ALL, CATALOGUE
@@ -198,6 +199,8 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
         notes["what_if_all_to_all"] = (
             "all-to-alls reach shares of their rate by domain size that the study assumes"
         )
+    if "goodput_frac" not in study.pin and study.reliability.device_mtbf_h is None:
+        notes["failures"] = families_told(catalog.tables, _architectures(study, catalog))
     zero, stages = study.axes["zero_stage"], study.axes["pipeline_parallel"]
     if max(int(z) for z in zero) >= 2 and max(int(p) for p in stages) > 1:
         notes["zero_in_pipelines"] = (
@@ -205,6 +208,13 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             "hold and move what 1 does there"
         )
     return notes
+
+
+def _architectures(study: Study, catalog: Catalog) -> dict[str, str]:
+    """Of every chip that the study names."""
+    named = study.axes["accelerator"]
+    names = catalog.accelerators if named == (ALL,) else tuple(str(name) for name in named)
+    return {name: catalog.accelerator(name).architecture for name in names}
 
 
 def sizes_of_chips(

@@ -56,7 +56,7 @@ def stops(engine: Engine, bill: HardwareBill, accelerator: str) -> Stops:
     ----------
     bill : what each row buys, (m,)
     """
-    failures = _failures(engine, bill)
+    failures = _failures(engine, bill, accelerator)
     checkpoint_s, recovery_s = checkpoint_and_recovery_s(engine, bill, accelerator)
     return stops_at(failures, checkpoint_s, recovery_s, engine.study.pin.get(PINNED))
 
@@ -124,10 +124,12 @@ def checkpoint_and_recovery_s(
     return checkpoint_s, restart_s + 0.0 * checkpoint_s
 
 
-def _failures(engine: Engine, bill: HardwareBill) -> Ledger:
+def _failures(engine: Engine, bill: HardwareBill, accelerator: str) -> Ledger:
     """Failures a day, by component; unknown where the study says so."""
     given = engine.study.reliability.device_mtbf_h
     own_h = engine.catalog.own_planning("device_mtbf_h") if given is None else given
     hours = np.nan if own_h == "unknown" else own_h
-    rates = component_failures_per_s(engine.catalog.tables, bill, hours).scaled(SECONDS_PER_DAY)
+    architecture = engine.catalog.accelerator(accelerator).architecture
+    rates = component_failures_per_s(engine.catalog.tables, bill, hours, architecture)
+    rates = rates.scaled(SECONDS_PER_DAY)
     return Ledger("failures_per_day", "1/day", rates.terms)

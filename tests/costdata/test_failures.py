@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from costdata.catalog import load
-from costdata.failures import component_failures_per_s
+from costdata.facts import TABLES
+from costdata.failures import component_failures_per_s, families_told, family_facts
 from costdata.hardware_bill import FabricShapes, Support, UnitShapes, hardware_bill
 
 S_PER_HOUR = 3600.0
@@ -47,3 +48,38 @@ def test_one_figure_stands_for_all_components(llama):
     rates = component_failures_per_s(load().tables, llama, 100_000.0)
     assert list(rates.terms) == ["all_components"]
     assert 1.0 / rates.total[0] / S_PER_HOUR == pytest.approx(100_000 / 16384)
+
+
+def test_other_chips_fail_as_often_as_was_published_of_them(llama):
+    """A100s would be planned with the failures of H100, and nobody could tell from the plan.
+
+    (2 x 6.50 + 2.34)/3 failures in 1000 days of 8 A100; 10 GPU failures in 504 x 1320 h of B200
+    beside 151/419 of H100's; 0.08% of TPU machines of 4 a day beside 105/419.
+    """
+    tables, others = load().tables, 1.0 / 50_677
+    wanted = {
+        "ampere": (2 * 6.50 + 2.34) / 3 / (1000 * 24 * 8),
+        "blackwell": 10 / (504 * 1320) + 151 / 419 * others,
+        "tpu": 0.0008 / (24 * 4) + 105 / 419 * others,
+        "cdna3": others,
+    }
+    for architecture, per_device_hour in wanted.items():
+        rates = component_failures_per_s(tables, llama, None, architecture)
+        found = float(rates.total[0]) * S_PER_HOUR / 16384
+        assert found == pytest.approx(per_device_hour, rel=2e-4), architecture
+        (fact,) = family_facts(tables, architecture).values()
+        assert fact.low < fact.number < fact.high
+    guessed = families_told(tables, {"MI300X": "cdna3"})
+    assert "nobody publishes theirs" in guessed
+    assert "13,605 to 240,000" in guessed
+
+
+def test_components_of_ones_own_are_not_scaled(llama, tmp_path):
+    """A rate measured on a user's own A100 would be changed by somebody else's."""
+    text = (TABLES / "failures.csv").read_text(encoding="utf-8")
+    (tmp_path / "failures.csv").write_text(text, encoding="utf-8")
+    own = load(tmp_path).tables
+    one, other = (
+        component_failures_per_s(own, llama, None, a).total[0] for a in ("hopper", "tpu")
+    )
+    assert one == pytest.approx(other, rel=1e-12)

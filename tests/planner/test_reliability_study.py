@@ -76,6 +76,7 @@ def test_a_spare_host_in_the_domain_spares_the_domain():
         "ep=8",
         "zero_stage=1",
         "gbs=8192",
+        "reliability.device_mtbf_h=50677.0",
     )
 
     def units(*settings):
