@@ -15,7 +15,7 @@ import costdata
 from costdata.configs import read_model
 from planner.metrics import find_metric, metrics_of
 from planner.study.read import Study
-from simkernel.columns import Masks
+from simkernel.columns import Floats, Masks
 from simkernel.models import Model
 
 TABLE = Path(costdata.__file__).parent / "tables" / "bands.csv"
@@ -105,6 +105,18 @@ AT_A_GIVEN_PRICE = MappingProxyType({"capex_usd": "", "usd": "days", "usd_per_mt
 alone, as the bands of these metrics join time and prices."""
 
 
+GAP_LOW, GAP_HIGH = "replay_gap_low_frac", "replay_gap_high_frac"
+"""Columns of plans of a run that replayed some: how far the closed form's steps were off."""
+
+AS_STEP = (
+    *("step_s", "days", "device_hours", "facility_mwh", "usd", "usd_per_mtoken", "water_l"),
+    *("operational_kgco2e", "embodied_kgco2e"),
+)
+"""Metrics that are as much longer, or more, as a step is."""
+
+AS_RATE = ("tokens_per_s", "tokens_per_s_per_device", "model_flop_per_s_per_device", "mfu_frac")
+"""Those that are as much less."""
+
 UNVALIDATED_WIDTH = 1.5
 """Bands of chips whose curves are transferred are so many times as wide, as logarithms: our
 choice, since no published run of such a chip says how wide they are."""
@@ -132,7 +144,7 @@ def with_bands(
         band = _band_of_kind(kind, metric.name, regime)
         if metric.is_predicted and metric.name in found and band:
             own = _at_price(metric.name, band, is_priced, regime)
-            low, high = (1.0, 1.0) if metric.name in given else own
+            low, high = (1.0, 1.0) if metric.name in given else _replayed(metric.name, own, found)
             value = np.asarray(found[metric.name], float)
             most = 1.0 if metric.name.endswith("_frac") else np.inf
             found[f"{metric.name}_low"] = value * low**width
@@ -156,6 +168,35 @@ def _at_price(name: str, band: Band, is_priced: Masks | bool, regime: str) -> tu
     ends = bands(regime).get(AT_A_GIVEN_PRICE[name], (1.0, 1.0))
     low, high = (np.where(is_priced, end, own) for end, own in zip(ends, band, strict=True))
     return low, high
+
+
+def joined(*bands: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The band of a product of independent factors: logarithms add as squares, side by side.
+
+    Ends are numbers or (n,) each.
+    """
+    low = np.sqrt(sum(np.log(band[0]) ** 2 for band in bands))
+    high = np.sqrt(sum(np.log(band[1]) ** 2 for band in bands))
+    return np.exp(-low), np.exp(high)
+
+
+def gap_band(gaps: Floats) -> Band:
+    """90% band of a replayed step over that of the closed form, one inside.
+
+    Parameters
+    ----------
+    gaps : (n,) closed form over replay, less one, of plans that were replayed
+    """
+    low, high = np.quantile(1.0 / (1.0 + gaps), (0.05, 0.95))
+    return min(float(low), 1.0), max(float(high), 1.0)
+
+
+def _replayed(name: str, own: Any, columns: Mapping[str, Any]) -> Any:
+    """The band of a metric, wider by what the replays of its run say of the closed form."""
+    if GAP_LOW not in columns or name not in (*AS_STEP, *AS_RATE):
+        return own
+    low, high = (np.asarray(columns[end], dtype=float) for end in (GAP_LOW, GAP_HIGH))
+    return joined(own, (1.0 / high, 1.0 / low) if name in AS_RATE else (low, high))
 
 
 def _all_carbon(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from planner.bands import given_by, regime_of, with_bands
+from planner.bands import GAP_HIGH, GAP_LOW, given_by, regime_of, with_bands
 from planner.costing.price_desk import Bought, Desk, bought_by, desk_of, price_at_site
 from planner.costing.quoted import names_in
 from planner.costing.second_pass import (
@@ -37,7 +37,7 @@ BLOCK_ROWS = 16384
 """Measured: hundred columns of a block fit in a second-level cache; fewer rows cost more calls."""
 
 NEEDED = ("devices", "supernode_devices", "used_per_domain", "oversubscription", "scaleout_fabric",
-          "accelerator",
+          "accelerator", "scaleup_topology", "scaleup_gbytes_per_s",
           "days", "it_mean_w", "it_peak_w")  # fmt: skip
 """Columns of a plan that its price follows from."""
 
@@ -46,6 +46,7 @@ OF_SERVICE = ("input_tokens", "output_tokens", "prompt_share_frac")
 
 BESIDE = {
     "resident_bytes", "devices", "validated", "operational_kgco2e", "embodied_kgco2e",
+    GAP_LOW, GAP_HIGH,
 }  # fmt: skip
 """Columns that limits and bands need beside what is compared."""
 

@@ -29,6 +29,7 @@ from planner.explain.nearest import nearest_costed
 from planner.metrics import is_at_least
 from planner.pareto import nondominated_by
 from planner.runs.kinds import kind_of
+from planner.runs.refine import with_spread
 from planner.runs.run import Finished, run_start, store_answer
 from planner.search.sweep import FOLLOWS_FROM_FRONT, criteria, further_criteria
 from planner.study.read import Study
@@ -155,7 +156,7 @@ def priced(read: Swept, settings: Sequence[str] = ()) -> Repriced:
     study = with_settings(stored_study(read.parent), settings, catalogue_names(catalog))
     refuse_simulation(before, study)
     kind_of(study).refuse(study)
-    plans = still_on_front(before, study, dict(read.physical))
+    plans = with_spread(still_on_front(before, study, dict(read.physical)), ended.tiers)
     started = time.perf_counter()
     costed = kind_of(study).cost(study, catalog, plans) if len(plans["plan"]) else None
     seconds = time.perf_counter() - started

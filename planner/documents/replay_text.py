@@ -116,6 +116,9 @@ def tiers_lines(found: Mapping[str, Any]) -> list[str]:
     if found["agreement"]:
         told = ", ".join(f"{name} {tau:+.2f}" for name, tau in found["agreement"].items())
         lines.append(f"rank agreement of closed form and replay (Kendall): {told}")
+    if spread := found.get("replayed_over_closed_form"):
+        ends = f"{spread['low_frac']:.3f} to {spread['high_frac']:.3f}"
+        lines.append(f"steps replayed over closed form {ends}: bands are wider by it")
     if not found["front"]:
         lines.append("no plan keeps every limit when it is replayed")
     return lines

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from planner.bands import GAP_HIGH, GAP_LOW, gap_band
 from planner.costing.front import SiteScores
 from planner.pareto import nondominated, rounded_hash
 from planner.search.band import guard_band, promoted
@@ -27,6 +28,9 @@ from planner.study.read import Study
 
 LEAST_RANKED = 5
 """Replays from which ranks are compared: of fewer, chance alone makes any agreement."""
+
+SPREAD = "replayed_over_closed_form"
+"""Of a step: its 90% band among the replayed plans, in the document of the tiers."""
 
 NOT_TOLD = ("tensor_parallel", "pipeline_parallel")
 """Columns of a replay that its line on the front leaves to the plan's own."""
@@ -92,9 +96,33 @@ def refined(
         found = refine_by(driver, layouts, cheap, replays.scores, most, is_stopped)
     else:
         found = refine(layouts, near, cheap, replays.scores, most, is_stopped, is_whole=is_whole)
-    return Refinement(
-        _rows(study, replays, found, space), _said(study, replays, found, most, len(near), space)
-    )
+    rows = _rows(study, replays, found, space)
+    said = _said(study, replays, found, most, len(near), space)
+    return Refinement(rows, said | _spread(rows))
+
+
+def _spread(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """How far the closed form's steps were off, where enough were replayed to say."""
+    gaps = np.asarray(rows.get("gap_step_s", []), dtype=float)
+    gaps = gaps[np.isfinite(gaps)]
+    if len(gaps) < LEAST_RANKED:
+        return {}
+    low, high = gap_band(gaps)
+    return {SPREAD: {"low_frac": low, "high_frac": high, "plans": len(gaps)}}
+
+
+def with_spread(plans: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Plans of the closed form, with how far the replays of their run found it to be off.
+
+    Parameters
+    ----------
+    plans : columns, (n,) each
+    said : the run's document of its tiers
+    """
+    if SPREAD not in said:
+        return dict(plans)
+    ends = {GAP_LOW: said[SPREAD]["low_frac"], GAP_HIGH: said[SPREAD]["high_frac"]}
+    return {**plans, **{name: np.full(len(plans["plan"]), end) for name, end in ends.items()}}
 
 
 def _remember(explored: Explored, physical: Mapping[str, Any]) -> None:

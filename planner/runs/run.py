@@ -30,7 +30,7 @@ from planner.explain.nearest import least_over, nearest_costed
 from planner.runs.facts_used import facts_hash, facts_used
 from planner.runs.kinds import cost, kind_of, sweep
 from planner.runs.physics import PHYSICS, replays_of
-from planner.runs.refine import Refinement, refined, why_replayed
+from planner.runs.refine import Refinement, refined, why_replayed, with_spread
 from planner.runs.relaxed import relaxations
 from planner.runs.resume import (
     TakenUp,
@@ -267,7 +267,7 @@ def _run(
     if sweep_s > SOON_S or work.replays:
         work.flush(work.archive)
     refinement = _refined(work, stop, started)
-    costed = _cost(engine, total)
+    costed = _cost(engine, total, refinement)
     front = front_columns(engine.study, costed) if costed else {}
     notes = {**work.notes, "sweep_s": f"{sweep_s:.3f}"}
     summary = _summary(engine, total, costed, front, started, notes)
@@ -404,12 +404,12 @@ def _is_stop_asked(archive: Archive, run: str) -> bool:
     return any(event.name == "stop_asked" for event in archive.run(run).events)
 
 
-def _cost(engine: Engine, total: Total) -> Costed | None:
+def _cost(engine: Engine, total: Total, refinement: Refinement) -> Costed | None:
     """The physical front at every site, in the order of design keys."""
     plans = total.physical()
     if not plans:
         return None
-    costed = cost(engine.study, engine.catalog, plans)
+    costed = cost(engine.study, engine.catalog, with_spread(plans, refinement.said))
     total.rejected.update(costed.rejected)
     return costed
 

@@ -61,6 +61,10 @@ def joined_memos(parts: list[Memo]) -> Memo:
     return Memo(np.concatenate([part.keys for part in known]), SiteScores(points, excess))
 
 
+WORDED = ("scaleout_fabric", "scaleup_topology")
+"""Axes of words that the price of a plan follows from."""
+
+
 class Band:
     """Plans of one chip within the guard band of all that were told of so far.
 
@@ -68,12 +72,14 @@ class Band:
     ----------
     desk : of the study, with the chip on it
     accelerator : the chip
-    fabrics : levels of the axis scaleout_fabric, which its columns index
+    levels : of the axes in WORDED, which their columns index
     """
 
-    def __init__(self, desk: Desk, accelerator: str, fabrics: tuple[Level, ...]) -> None:
+    def __init__(
+        self, desk: Desk, accelerator: str, levels: Mapping[str, tuple[Level, ...]]
+    ) -> None:
         self.desk, self.accelerator = desk, accelerator
-        self.fabrics = np.array(fabrics, dtype=object)
+        self.words = {name: np.array(levels[name], dtype=object) for name in WORDED}
         self.front, self.kept = no_memo(), no_memo()
 
     def add(self, keys: Keys, columns: Mapping[str, Any], found: Evaluated) -> None:
@@ -104,7 +110,7 @@ class Band:
         table: dict[str, Any] = {**columns, **found.metrics}
         table |= {name: np.rint(table[name]) for name in COUNTED}
         table["accelerator"] = np.full(rows, self.accelerator, dtype=object)
-        table["scaleout_fabric"] = self.fabrics[columns["scaleout_fabric"]]
+        table |= {name: words[columns[name]] for name, words in self.words.items()}
         priced = site_scores(self.desk, table)
         return SiteScores(priced.points, priced.excess + violation(found)[:, None])
 

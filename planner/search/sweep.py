@@ -223,7 +223,7 @@ def _band(engine: Engine, accelerator: str) -> Band | None:
     if not replays_of(engine.study):
         return None
     desk = desk_of(engine.study, engine.catalog, [accelerator])
-    return Band(desk, accelerator, engine.space.levels["scaleout_fabric"])
+    return Band(desk, accelerator, engine.space.levels)
 
 
 def _share_near(

@@ -6,8 +6,7 @@ money. It is joined, as independent logarithms, with the bands of what else they
 
 from __future__ import annotations
 
-from planner.bands import Band, bands, serving_bands
-from planner.validation.measured_bands import joined
+from planner.bands import Band, bands, joined, serving_bands
 
 SPEED = "output_tokens_per_s"
 """The quantity of serving_bands.csv that a fleet scales with, inversely."""

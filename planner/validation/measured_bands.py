@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.bands import DENSE, EXPERTS, TABLE, Band
+from planner.bands import DENSE, EXPERTS, TABLE, Band, joined
 from planner.validation.units import MEMORY
 from simkernel.columns import Floats
 from simkernel.errors import BadFile, PlanError
@@ -84,13 +84,6 @@ def speed_bands(step: Band, shipped: Mapping[str, Band]) -> dict[str, tuple[Band
             "facility_mwh; regions.csv",
         ),
     }  # fmt: skip
-
-
-def joined(*bands: Band) -> Band:
-    """The band of a product of independent factors: logarithms add as squares, side by side."""
-    low = math.sqrt(sum(math.log(band[0]) ** 2 for band in bands))
-    high = math.sqrt(sum(math.log(band[1]) ** 2 for band in bands))
-    return math.exp(-low), math.exp(high)
 
 
 def step_band(ratios: Floats, sources: Sequence[str]) -> Band:

@@ -7,8 +7,11 @@ import pytest
 from small import MOE, planner, study_of
 
 from planner.archive.store import Archive
+from planner.bands import GAP_HIGH, GAP_LOW, bands, gap_band, joined, regime_of, with_bands
+from planner.costing.recost import recost
 from planner.documents.training_replay import training_replay_document
 from planner.runs.physics import PHYSICS
+from planner.runs.refine import SPREAD
 from planner.runs.run import run_study
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
@@ -144,3 +147,36 @@ def test_a_run_replays_training_plans_and_keeps_their_gaps(tmp_path):
         assert low_s <= step_s <= high_s
         assert -0.2 < gap < 0.2
     assert np.isfinite(rows["gap_shared_ports_s"]).all()
+
+
+def test_gaps_of_a_run_widen_the_bands_of_its_plans_priced_anew_too(tmp_path):
+    """What replays found the closed form to be off by would be kept, and believed by nobody."""
+    asked = study("tp=[1, 2]", "mbs=[1, 2]", "recompute=['selective', 'full']", "search.replay=5")
+    archive = Archive(tmp_path / "runs.duckdb")
+    done = run_study(prepare(asked), archive, workers=1)
+    band = done.summary.tiers[SPREAD]
+    gaps = np.array(archive.sample(done.run)["gap_step_s"], dtype=float)
+    assert band["plans"] == len(gaps) >= 5
+    assert (band["low_frac"], band["high_frac"]) == gap_band(gaps)
+    front, low, high = done.front, *bands(regime_of(asked))["days"]
+    wide = joined((low, high), (band["low_frac"], band["high_frac"]))
+    assert band["low_frac"] < 1.0 or band["high_frac"] > 1.0
+    for end, factor in zip(("low", "high"), wide, strict=True):
+        assert front[f"days_{end}"] == pytest.approx(front["days"] * factor, rel=1e-12)
+    again = recost(archive, done.run, ["costing.usd_per_kwh=0.2"])
+    assert again.front["days_high"] == pytest.approx(again.front["days"] * wide[1], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "wider"),
+    [("days", [False, True]), ("mfu_frac", [True, False]), ("capex_usd", [False, False])],
+)
+def test_a_rate_is_as_much_less_as_a_step_is_longer_and_prices_are_neither(name, wider):
+    """A slow step would widen the wrong end, or make hardware dearer."""
+    plain = {name: np.array([0.5]), "validated": np.ones(1)}
+    gap = {GAP_LOW: np.array([1.0]), GAP_HIGH: np.array([1.2])}
+    before, after = with_bands("train", plain), with_bands("train", {**plain, **gap})
+    changed = [1.0 - after[f"{name}_low"][0] / before[f"{name}_low"][0]]
+    changed += [after[f"{name}_high"][0] / before[f"{name}_high"][0] - 1.0]
+    assert [change > 1e-9 for change in changed] == wider
+    assert min(changed) > -1e-9

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from costdata import catalog
-from planner.bands import TABLE
+from planner.bands import TABLE, joined
 from planner.commands.validate import register
 from planner.documents import validate as commands_validate
 from planner.validation import accuracy_page, measured_bands
@@ -402,10 +402,10 @@ def _shipped_bands():
 
 def test_independent_errors_join_as_logarithms_and_never_narrow():
     """exp(-sqrt(ln 0.8^2 + ln 0.9^2)) = 0.781; one factor alone is itself."""
-    low, high = measured_bands.joined((0.8, 1.3), (0.9, 1.2))
+    low, high = joined((0.8, 1.3), (0.9, 1.2))
     assert low == pytest.approx(0.78132, abs=1e-4)
     assert high == pytest.approx(1.37644, abs=1e-4)
-    assert measured_bands.joined((0.8, 1.3)) == pytest.approx((0.8, 1.3))
+    assert joined((0.8, 1.3)) == pytest.approx((0.8, 1.3))
 
 
 def test_a_published_closed_form_of_activations_is_met_exactly():
