@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def _replay(
     study: Annotated[
-        str, typer.Argument(help="a serving or training study (TOML)", metavar="STUDY")
+        str, typer.Argument(help="a serving, training or purchase study (TOML)", metavar="STUDY")
     ],
     settings: Annotated[
         list[str] | None,
@@ -33,7 +33,7 @@ def _replay(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
 ) -> None:
-    """Replay one plan: a fleet on its busiest window, or a training step on shared links."""
+    """Replay one plan: a fleet on its busiest window, a training step, a purchase plan's peak."""
     from planner.documents import answers as commands
     from planner.documents.replay_text import replay_text
 

@@ -253,16 +253,21 @@ def replay(
     ------
     BadStudy : a study of another kind, or a fleet asked of a training study
     """
+    from planner.documents.purchase_replay import purchase_replay
     from planner.documents.serving import replay_document
     from planner.documents.training_replay import training_replay_document
 
     if timeline is not None and not timeline.resolve().parent.is_dir():
         raise BadFile(f"--timeline {timeline}: there is no such folder; make it first")
     study = _study(path, settings)
+    if study.kind == "fleet":
+        if is_sized or timeline is not None:
+            raise BadStudy("--size and --timeline are of one plan; a purchase plan has several")
+        return purchase_replay(study, seeds)
     if study.kind not in ("serve", "train"):
         raise BadStudy(
             f'a study of kind = "{study.kind}" has nothing to replay; '
-            'wanted kind = "serve" or "train"'
+            'wanted kind = "serve", "train" or "fleet"'
         )
     if study.kind == "train":
         if is_sized:

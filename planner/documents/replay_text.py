@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 SHOWN = ("replayed_ttft_s_p95", "replayed_tpot_s_p95", "replayed_step_s", "replayed_days")
@@ -11,12 +11,36 @@ SHOWN = ("replayed_ttft_s_p95", "replayed_tpot_s_p95", "replayed_step_s", "repla
 
 def replay_text(document: Mapping[str, Any]) -> str:
     """The document of `planner replay` for a terminal."""
+    if "streams" in document:
+        return "\n".join([*_purchase_lines(document), *_over(document["violations"])])
     if "replay" not in document:
         return "\n".join(["not replayed: no fleet can run it", *_over(document["violations"])])
     lines = [replayed_text(document["replay"])]
     if "sizing" in document:
         lines += _sizing(document["sizing"])
     return "\n".join(lines)
+
+
+def _purchase_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """A purchase plan at its peak: every stream and run, and whether all is kept."""
+    for line in document["streams"]:
+        future = f", {line['future']}" if line["future"] else ""
+        yield (
+            f"{line['stream']} in period {line['period']}{future}, {line['demand']:.3g} times its "
+            f"workload: {'misses a bound' if line['violations'] else 'meets every bound'}"
+        )
+        for part in line["parts"]:
+            yield f"  {part['plan']} on {part['on']}, {part['replicas']} replicas:"
+            yield replayed_text(part)
+    for line in document["runs"]:
+        for part in line["parts"]:
+            word = "too late" if line["violations"] else "in time"
+            yield (
+                f"{line['run']}: {part['plan']} on {part['on']} takes {part['days']:.1f} days as "
+                f"replayed ({part['stretch'] - 1.0:+.1%}), {part['days_to_date']:.1f} are there: "
+                f"{word}"
+            )
+    yield "the plan holds" if not document["violations"] else "the plan does not hold"
 
 
 def step_text(found: Mapping[str, Any]) -> str:

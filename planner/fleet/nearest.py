@@ -22,6 +22,9 @@ from simkernel.errors import BadStudy
 DIGITS = 4
 """Significant digits of a relaxed limit, rounded away from the limit given."""
 
+CLOSE = 1e-6
+"""Share within which a solver keeps a limit, and a rounded value counts as that number."""
+
 ANY_PLAN = 0.9
 """Gap at which a plan that only has to exist may stop."""
 
@@ -81,12 +84,12 @@ def _line(
 
 def _outward(limit: Named, steps: float) -> float:
     """The value that a relaxation comes to, rounded away from the one given."""
-    value = limit.given + steps * limit.scale * (1.0 + 1e-7)
+    value = limit.given + steps * limit.scale
     if not value:
         return 0.0
     scale = 10.0 ** (DIGITS - 1 - math.floor(math.log10(abs(value))))
     away = math.floor if limit.scale < 0 else math.ceil
-    return away(value * scale - math.copysign(1e-9, limit.scale)) / scale
+    return away(value * scale * (1.0 - math.copysign(CLOSE, limit.scale))) / scale
 
 
 def _dates(problem: Problem, is_there: Callable[[Problem], bool]) -> Iterator[dict[str, Any]]:

@@ -149,7 +149,7 @@ def sweep(
     engine.workers[0] = workers
     started = time.process_time()
     front = Front(engine)
-    for index in range(engine.space.enumerated):
+    for index in front.order:
         if is_stopped():
             return
         if index in done and index > 0:
@@ -167,7 +167,10 @@ def sweep(
 
 
 class Front:
-    """The plans of a front, each found from the one before it by a smaller bound.
+    """The plans of a front, the best in the first objective, then from the other end towards it.
+
+    Each but the first begins from the one before it, which keeps the wider bound as well; so none
+    is dearer than one that keeps a smaller bound.
 
     Parameters
     ----------
@@ -178,6 +181,11 @@ class Front:
         self.engine, self.ends = engine, (0.0, 0.0)
         self.last: Plan | None = None
 
+    @property
+    def order(self) -> list[int]:
+        """Places of the front in the order in which they are solved."""
+        return [0, *range(self.engine.space.enumerated - 1, 0, -1)]
+
     def point(self, index: int) -> Plan:
         """The plan of one place: the best in the first objective, the best in the second last."""
         engine, program = self.engine, self.engine.program
@@ -185,12 +193,13 @@ class Front:
         effort = engine.effort(first)
         if index == 0 or self.last is None:
             best = program.solve(first, effort.gap_frac, effort.limit_s)
-            if best.is_there and others and engine.space.enumerated > 1:
-                least = program.solve(others[0], effort.gap_frac, effort.limit_s, start=best)
-                most = program.figure(others[0], best.columns)
-                self.ends = (most, program.figure(others[0], least.columns))
-            self.last = best
-            if index == 0 or not best.is_there:
+            if not best.is_there or not others or engine.space.enumerated == 1:
+                return best
+            least = program.solve(others[0], effort.gap_frac, effort.limit_s, start=best)
+            self.last = least if least.is_there else best
+            most = program.figure(others[0], best.columns)
+            self.ends = (most, program.figure(others[0], self.last.columns))
+            if index == 0:
                 return best
         share = index / (engine.space.enumerated - 1)
         bound = self.ends[0] + share * (self.ends[1] - self.ends[0])

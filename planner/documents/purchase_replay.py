@@ -1,0 +1,158 @@
+"""A purchase plan replayed at its peak: requests against latencies, runs against dates.
+
+Of each stream the period of highest demand is replayed, request by request, on the replicas that
+the plan has at work in it; where several plans serve a stream each takes its share of the
+requests. A run's step is replayed on its links, and its days are stretched by what that says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from planner.documents.serving import ready, told
+from planner.documents.training_replay import replay_of
+from planner.fleet.options import DAYS_PER_YEAR, workload_study
+from planner.fleet.plan import Plan
+from planner.fleet.problem import Option, Problem, Run, Stream
+from planner.fleet.study import FleetEngine, prepare
+from planner.runs.physics import PHYSICS
+from planner.serving.replay import replayed
+from planner.space.plan_keys import plan_key
+from planner.space.single import Single
+from planner.study.parts import Scale, ServeWorkload
+from planner.study.read import Study
+from simkernel.errors import BadStudy
+
+
+def purchase_replay(study: Study, seeds: int) -> dict[str, Any]:
+    """The document of `planner replay` for a purchase study: its best plan, replayed.
+
+    Parameters
+    ----------
+    seeds : streams, or draws of a step, of each replay
+
+    Raises
+    ------
+    BadStudy : a study without workloads, or without a plan
+    """
+    if not study.workloads:
+        raise BadStudy("a purchase study without workloads has nothing to replay; add one")
+    engine = prepare(study)
+    effort = engine.effort(engine.compared[0])
+    plan = engine.program.solve(effort.objective, effort.gap_frac, effort.limit_s)
+    if not plan.is_there:
+        raise BadStudy(f"there is no purchase plan ({plan.status}); planner run says what is in "
+                       "the way")  # fmt: skip
+    problem = engine.problem
+    streams = [_stream(engine, plan, stream, seeds) for stream in problem.streams]
+    runs = [_run(engine, plan, run, seeds) for run in problem.runs]
+    return {
+        "gap_frac": plan.gap_frac,
+        "streams": streams,
+        "runs": runs,
+        "violations": [v for line in (*streams, *runs) for v in line["violations"]],
+    }
+
+
+def _stream(engine: FleetEngine, plan: Plan, stream: Stream, seeds: int) -> dict[str, Any]:
+    """One stream in its busiest period."""
+    problem, tree = engine.problem, engine.problem.tree
+    node = int(np.argmax(stream.demand))
+    parts = list(_parts(problem, plan, stream, node))
+    served = sum(replicas * option.serves for option, replicas in parts)
+    lines, broken = [], []
+    for option, replicas in parts:
+        level = float(stream.demand[node]) * replicas * option.serves / served
+        found = _served(engine.study, stream.name, option, int(replicas), level, seeds)
+        lines.append({"plan": option.plan, "on": problem.assets[option.asset].label,
+                      "times": level, **found})  # fmt: skip
+        broken += [{**v, "limit": f"{stream.name}: {v['limit']}"} for v in found["violations"]]
+    return {
+        "stream": stream.name,
+        "period": int(tree.period[node]),
+        "future": tree.words[node],
+        "demand": float(stream.demand[node]),
+        "parts": lines,
+        "violations": broken,
+    }
+
+
+def _parts(
+    problem: Problem, plan: Plan, stream: Stream, node: int
+) -> Iterator[tuple[Option, float]]:
+    """Plans at work at a node with their replicas; the same plan on one chip counts once."""
+    found: dict[tuple[str, str], tuple[Option, float]] = {}
+    for o, option in enumerate(stream.options):
+        replicas = float(plan.replicas[stream.name][o, node])
+        if replicas > 0.5:
+            key = (option.plan, problem.assets[option.asset].name)
+            found[key] = (option, found.get(key, (option, 0.0))[1] + replicas)
+    yield from found.values()
+
+
+def _served(
+    study: Study, name: str, option: Option, replicas: int, level: float, seeds: int
+) -> dict[str, Any]:
+    """So many replicas of a plan under so many times its workload."""
+    work = study.workloads[name]
+    assert isinstance(work, ServeWorkload), "streams are of serving workloads"
+    scale = work.scale or Scale(times=1.0, by="superpose")
+    more = replace(work, scale=replace(scale, times=scale.times * level))
+    scaled = replace(study, workloads=MappingProxyType({**study.workloads, name: more}))
+    one = _single(workload_study(scaled, name), option.plan)
+    made, closed = ready(one)
+    made = made.with_replicas(replicas)
+    return told(made, replayed(made, seeds), closed, seeds)
+
+
+def _run(engine: FleetEngine, plan: Plan, run: Run, seeds: int) -> dict[str, Any]:
+    """One run: its step replayed, and the latest end that follows in any future."""
+    problem, running = engine.problem, plan.runs[run.name]
+    when = running.when.reshape(len(run.options), len(problem.tree), -1).max(axis=2)
+    lines, broken = [], []
+    for o in np.flatnonzero(when.max(axis=1) > 0.5):
+        option = run.options[int(o)]
+        found = replay_of(_single(workload_study(engine.study, run.name), option.plan), seeds)
+        stretch = found["step_s"]["value"] / found["closed_form_s"]
+        days = option.periods * stretch * engine.study.fleet.period_years * DAYS_PER_YEAR
+        held = _held_periods(problem, plan, run, int(o))
+        room = held * engine.study.fleet.period_years * DAYS_PER_YEAR
+        lines.append({"plan": option.plan, "on": problem.assets[option.asset].label, "days": days,
+                      "days_to_date": room, "stretch": stretch, **found})  # fmt: skip
+        if days > room * (1 + 1e-9):
+            broken.append(
+                {"limit": f"{run.name}: days", "have": days, "need": room, "unit": "day"}
+            )
+    return {"run": run.name, "due": run.due, "parts": lines, "violations": broken}
+
+
+def _held_periods(problem: Problem, plan: Plan, run: Run, o: int) -> float:
+    """Periods from the latest begin of a run to the end of the one it is due in.
+
+    A run that pauses, or works in troughs, has the time that it is on.
+    """
+    running, tree = plan.runs[run.name], problem.tree
+    if running.form == "begin":
+        begins = tree.period[np.flatnonzero(running.when[o] > 0.5)]
+        return float(run.due + 1 - begins.max())
+    found = math.inf
+    for leaf in tree.leaves:
+        on = running.when[o][tree.path(leaf)]
+        if running.form == "on":
+            found = min(found, float(on.sum()))
+        else:
+            share = run.block_units / run.options[o].units
+            found = min(found, float(on.mean(axis=1).sum()) * share)
+    return found
+
+
+def _single(study: Study, plan: str) -> Single:
+    """One plan of a workload's own study."""
+    engine = PHYSICS[study.kind].prepare(study)
+    return Single(engine, plan_key(plan), MappingProxyType({}))
