@@ -22,6 +22,25 @@ ASSUMES = "assumes"
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Degraded:
+    """A port of one device along the pipeline that is slow, or down, for a part of a step.
+
+    `port` is the device's own in its domain or between domains; `left_frac` of its rate is left
+    from `from_s` of the step until `until_s`, None for good. Played by replays alone.
+    """
+
+    stage: Annotated[int, Field(ge=0, strict=True, description="a whole number, 0 for the first")]
+    port: Annotated[Literal["domain", "scaleout"], Field(description='"domain" or "scaleout"')]
+    left_frac: Annotated[
+        float, Field(ge=0, lt=1, allow_inf_nan=False, description="a share from 0 to below 1")
+    ]
+    from_s: Annotated[float, Field(ge=0, allow_inf_nan=False, description="seconds")] = 0.0
+    until_s: Annotated[
+        float | None, Field(gt=0, allow_inf_nan=False, description="seconds, or left out")
+    ] = None
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Network:
     """The table [network]; a study need not have it.
 
@@ -29,7 +48,8 @@ class Network:
     on: replicas share a domain where they are no more than it has devices. Its plans carry
     `unphysical_link_rule`, are on no front and can be bought by nobody. `any_supernode` takes
     domain sizes that nobody sells, as a what-if. `all_to_all_frac` is by domain size what an
-    all-to-all inside it reaches of what its topology gives.
+    all-to-all inside it reaches of what its topology gives. `degraded` ports are those of a step
+    that is replayed.
     """
 
     link_rule: Annotated[
@@ -43,6 +63,7 @@ class Network:
         ],
         Field(description='shares by domain size, { "64" = 0.5 }'),
     ] = field(default_factory=dict)
+    degraded: tuple[Degraded, ...] = ()
 
     @property
     def rules(self) -> LinkRules:

@@ -195,6 +195,10 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             "domain sizes that nobody sells: bought as the chip is sold, with switches, optics "
             "and copper above its servers"
         )
+    if study.network.degraded:
+        notes["degraded_links"] = (
+            "the closed form knows nothing of them: planner replay plays them"
+        )
     if study.network.all_to_all_frac:
         notes["what_if_all_to_all"] = (
             "all-to-alls reach shares of their rate by domain size that the study assumes"

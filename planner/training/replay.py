@@ -8,13 +8,14 @@ same replay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from planner.study.network import Degraded
 from planner.training.engine import Engine
 from planner.training.evaluate import (
     Replay,
@@ -28,14 +29,18 @@ from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Floats
 from simkernel.errors import BadStudy
 from simkernel.placement import ORDERS
+from simkernel.replay.contended import NO_OUTAGES, Outages
 from simkernel.replay.draws import FINITE_DRAWS, Draw, Unevenness, drawn
-from simkernel.replay.phases import Uplinks, no_uplinks
+from simkernel.replay.phases import INSIDE, OUTSIDE, OWN_LINKS, Uplinks, no_uplinks
 from simkernel.replay.step import Contended, StepReplay, contended_step, walked_step
 from simkernel.replay.training import Pipeline, pipeline_of
 from simkernel.stack import Stack
 
 SEEDS = 5
 LOW_FRAC, HIGH_FRAC = 0.05, 0.95
+PORTS = {"domain": INSIDE, "scaleout": OUTSIDE}
+"""Links of a device by their name in a study."""
+
 ONCE = ("data_parallel", "optimiser", "stragglers", "power_cap")
 """Terms of the closed form that are not of its pipeline."""
 
@@ -53,6 +58,7 @@ class Ready:
     uneven : what is drawn
     closed_s : terms of the closed form's step [s]
     marks : what the study decreed, by name, with what it means
+    outages : ports that are slow or down for a part of a step
     """
 
     pipeline: Pipeline
@@ -62,6 +68,7 @@ class Ready:
     uneven: Unevenness
     closed_s: Mapping[str, float]
     marks: Mapping[str, str]
+    outages: Outages = NO_OUTAGES
 
     @property
     def whole_s(self) -> float:
@@ -127,6 +134,9 @@ def ready(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ready
         full = replace(plans, oversubscription=np.ones_like(plans.oversubscription))
         wide = pipeline_of(job, engine.model, chip, full)
     uneven, marks = _unevenness(engine, plans, job.stack)
+    degraded = engine.study.network.degraded
+    if degraded:
+        marks["degraded_links"] = "; ".join(_words(one) for one in degraded)
     return Ready(
         pipeline=wide,
         narrow=narrow,
@@ -135,6 +145,7 @@ def ready(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ready
         uneven=uneven,
         closed_s=ledger.as_dict(),
         marks=marks,
+        outages=_outages(degraded, wide.devices),
     )
 
 
@@ -177,6 +188,11 @@ def _replayed_once(
     )
     if len(plan.uplinks.ports_frac):
         shared = contended_step(plan.pipeline, plan.stack, plan.uplinks, wide, draw, logged)
+    healthy_s = shared.step.step_s
+    if len(plan.outages.at_s):
+        shared = contended_step(
+            plan.pipeline, plan.stack, plan.uplinks, wide, draw, logged, plan.outages
+        )
     alone, synced = even
     closed, update_s, step_s = plan.closed_s, plan.narrow.optimiser_s, shared.step.step_s
     gap_s = {
@@ -186,7 +202,8 @@ def _replayed_once(
         "expert_imbalance": loaded - synced.step_s,
         "stragglers": slowed - loaded - closed["stragglers"],
         "shared_ports": ports.step.step_s - wide.step_s,
-        "thin_spine": wide.step_s - slowed + step_s - ports.step.step_s,
+        "thin_spine": wide.step_s - slowed + healthy_s - ports.step.step_s,
+        **({"degraded_links": step_s - healthy_s} if len(plan.outages.at_s) else {}),
         "power_cap": step_s * plan.slower_frac - closed.get("power_cap", 0.0),
     }
     return gap_s, shared
@@ -224,6 +241,45 @@ def replayed_plan(engine: Engine, columns: Mapping[str, Any], accelerator: str) 
     }
     at_step = evaluate_at(engine, columns, accelerator, np.array([found.step_s]))
     return Replay(at_step, told)
+
+
+def _words(one: Degraded) -> str:
+    until = "on" if one.until_s is None else f"to {one.until_s:g} s"
+    return (
+        f"{one.port} port of stage {one.stage} at {one.left_frac:g} of its rate from "
+        f"{one.from_s:g} s {until}"
+    )
+
+
+def _outages(degraded: Sequence[Degraded], devices: int) -> Outages:
+    """Degraded ports as changes of links, in the order of time.
+
+    Raises
+    ------
+    BadStudy : a stage that is not there, a port that never comes back, an end before the start
+    """
+    faults: list[str] = []
+    changes: list[tuple[float, int, float]] = []
+    for i, one in enumerate(degraded):
+        where = f"network.degraded {i + 1}"
+        if one.stage >= devices:
+            faults.append(f"{where}: stage {one.stage} of {devices}; give 0 to {devices - 1}")
+        if one.left_frac == 0 and one.until_s is None:
+            faults.append(f"{where}: a port that is down for good ends no step; give until_s")
+        if one.until_s is not None and one.until_s <= one.from_s:
+            faults.append(
+                f"{where}: until {one.until_s:g} s, from {one.from_s:g} s; give it later"
+            )
+        link = OWN_LINKS * one.stage + PORTS[one.port]
+        changes.append((one.from_s, link, one.left_frac))
+        if one.until_s is not None:
+            changes.append((one.until_s, link, 1.0))
+    if faults:
+        raise BadStudy(*faults)
+    if not changes:
+        return NO_OUTAGES
+    at_s, links, left_frac = (np.array(column) for column in zip(*sorted(changes), strict=True))
+    return Outages(at_s, links.astype(np.int64), left_frac)
 
 
 def _draw(plan: Ready, seed: int) -> Draw:

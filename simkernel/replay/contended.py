@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simkernel.columns import Codes, Floats
-from simkernel.replay.flows import advance, next_s, start
+from simkernel.replay.flows import advance, next_s, set_capacity, start
 from simkernel.replay.net import Net
 from simkernel.replay.program import NOTHING, Program
 from simkernel.replay.walk import Paces, Walked, is_ready, item_s, needed, tell
@@ -91,6 +91,24 @@ class Played(NamedTuple):
     order_wait_s: Floats
 
 
+class Outages(NamedTuple):
+    """Links that are degraded, fail or are mended during a step, in the order of time.
+
+    Parameters
+    ----------
+    at_s : (o,)
+    link : (o,) of the network
+    left_frac : (o,) of its capacity from then on
+    """
+
+    at_s: Floats
+    link: Codes
+    left_frac: Floats
+
+
+NO_OUTAGES = Outages(np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
+
+
 class Stage(NamedTuple):
     """All that a contended replay works on."""
 
@@ -100,6 +118,7 @@ class Stage(NamedTuple):
     net: Net
     walked: Walked
     played: Played
+    outages: Outages
 
 
 def opened_play(devices: int, logged: int = 0) -> Played:
@@ -133,7 +152,7 @@ def contend(stage: Stage) -> None:
             played.is_gathering[device] = 1
             route, seconds = phases.gather_route[device], phases.gather_s[device]
             order(played, device * OWNERS + GATHER, route, seconds, 0.0)
-    waiting = devices
+    waiting, changed, outages = devices, 0, stage.outages
     while now_s < np.inf:
         for i in range(waiting):
             begin(stage, walked.stack[i], now_s)
@@ -143,7 +162,12 @@ def contend(stage: Stage) -> None:
         played.counts[ORDERED] = 0
         now_s = next_s(net)
         waiting = 0
-        if now_s < np.inf:
+        if changed < len(outages.at_s) and outages.at_s[changed] <= now_s:
+            now_s = outages.at_s[changed]
+            left_frac, link = outages.left_frac[changed], outages.link[changed]
+            set_capacity(net, now_s, link, left_frac)
+            changed += 1
+        elif now_s < np.inf:
             for i in range(advance(net, now_s)):
                 waiting = ended(stage, net.ended[i], now_s, waiting)
 

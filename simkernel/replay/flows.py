@@ -14,7 +14,7 @@ then ends none. Flows may be started at any time between two events, never after
 are made anew once per moment, when the caller asks for the next one, so flows that begin together
 cost one solution. Each flow is two events, so a replay ends: nothing is polled.
 
-A failed link is one of no capacity: its flows wait until it is mended or they are routed anew.
+A failed link is one of no capacity: its flows wait until it is mended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from simkernel.replay.due import move, seat, unseat
 from simkernel.replay.net import ENDED, FREE, NOWHERE, SEATED, SERIAL, Net
-from simkernel.replay.sharing import join, leave, left_bytes, settle, soil
+from simkernel.replay.sharing import join, leave, settle, soil
 
 SAME_MOMENT_FRAC = 2e-15
 """Times within eight units of the last place are one: which sum they came from does not matter."""
@@ -84,19 +84,6 @@ def set_capacity(net: Net, now_s: float, link: int, bytes_per_s: float) -> None:
     _come_to(net, now_s)
     net.links[link].bytes_per_s = bytes_per_s
     soil(net, link)
-
-
-def route_anew(net: Net, now_s: float, slot: int, route: int) -> None:
-    """What is left of a flow takes another way from now on, without a second wait."""
-    _come_to(net, now_s)
-    one = net.flows[slot]
-    if not one.is_moving:
-        one.route = route
-        return
-    one.left_bytes = left_bytes(one.left_bytes, one.rate_bytes_per_s, now_s - one.since_s)
-    leave(net, slot, one.joined_bytes - one.left_bytes)
-    one.route = route
-    _begin(net, slot, now_s)
 
 
 def _come_to(net: Net, now_s: float) -> None:

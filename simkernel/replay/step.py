@@ -15,7 +15,14 @@ import numpy as np
 
 from simkernel.columns import Codes, Floats
 from simkernel.errors import ReplayStuck
-from simkernel.replay.contended import Phases, Played, Stage, opened_play
+from simkernel.replay.contended import (
+    NO_OUTAGES,
+    Outages,
+    Phases,
+    Played,
+    Stage,
+    opened_play,
+)
 from simkernel.replay.draws import Draw
 from simkernel.replay.phases import CHIP, INSIDE, OUTSIDE, OWN_LINKS, Uplinks, phases_of
 from simkernel.replay.program import NOTHING
@@ -93,6 +100,7 @@ def contended_step(
     step: StepReplay,
     draw: Draw,
     logged: int = 0,
+    outages: Outages = NO_OUTAGES,
 ) -> Contended:
     """The class of pipelines that ended last when walked, on shared links.
 
@@ -100,6 +108,7 @@ def contended_step(
     ----------
     step : as `walked_step` found it, with the same draw
     logged : phases to keep for a timeline
+    outages : of links of the pipeline's devices, see `phases`; capacities there are 1
     """
     from simkernel.replay.compiled import (
         contend_lent,
@@ -111,7 +120,7 @@ def contended_step(
     walked, played = opened_walk(program), opened_play(program.devices, logged)
     from_s = np.zeros(program.devices) if stack.overlaps_data else pipeline.gather_s
     paces = pipeline.paces(draw.load_frac, step.slower_frac)._replace(from_s=from_s)
-    machine_code(contend_lent)(Stage(program, paces, phases, net, walked, played))
+    machine_code(contend_lent)(Stage(program, paces, phases, net, walked, played, outages))
     step_s = float(played.done_s.max()) + pipeline.optimiser_s
     carried = np.asarray(net.links.carried_bytes) / step_s
     own = carried[: OWN_LINKS * program.devices].reshape(program.devices, OWN_LINKS)

@@ -12,7 +12,7 @@ from simkernel.candidates import plan_of
 from simkernel.memory import Reserve
 from simkernel.placement import order_code
 from simkernel.replay.compiled import contend_lent, machine_code
-from simkernel.replay.contended import Stage, opened_play
+from simkernel.replay.contended import NO_OUTAGES, Stage, opened_play
 from simkernel.replay.draws import Unevenness, drawn
 from simkernel.replay.phases import OUTSIDE, OWN_LINKS, Uplinks, no_uplinks, phases_of
 from simkernel.replay.program import PAIR
@@ -135,7 +135,9 @@ def test_one_pipeline_stands_for_all_that_do_the_same(schedule):
     phases, net = phases_of(whole, stack, shared)
     walked, played = opened_walk(whole.program), opened_play(copies * stages)
     paces = whole.paces()._replace(from_s=np.zeros(copies * stages))
-    machine_code(contend_lent)(Stage(whole.program, paces, phases, net, walked, played))
+    machine_code(contend_lent)(
+        Stage(whole.program, paces, phases, net, walked, played, NO_OUTAGES)
+    )
     ends_s = walked.end_s.reshape(copies, -1)
     is_early = folded.walked.end_s < folded.passes_s / 4.0
     assert (ends_s == ends_s[0]).all()

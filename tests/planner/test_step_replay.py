@@ -180,3 +180,38 @@ def test_a_rate_is_as_much_less_as_a_step_is_longer_and_prices_are_neither(name,
     changed += [after[f"{name}_high"][0] / before[f"{name}_high"][0] - 1.0]
     assert [change > 1e-9 for change in changed] == wider
     assert min(changed) > -1e-9
+
+
+SLOW = "network.degraded=[{{stage = 1, port = '{}', left_frac = {}}}]"
+
+
+def test_a_slow_port_lengthens_the_step_by_what_needs_it_and_says_so(document):
+    """A study could name a broken cable and read the step of a whole machine."""
+    healthy_s = document["replay"]["step_s"]["value"]
+    steps = []
+    for left_frac in (0.9, 0.5, 0.25):
+        found = training_replay_document(study(SLOW.format("scaleout", left_frac)), seeds=2)
+        told = found["replay"]
+        assert told["gap_s"]["degraded_links"] == pytest.approx(
+            told["step_s"]["value"] - healthy_s, abs=1e-9 * healthy_s
+        )
+        assert "scaleout port of stage 1" in told["marks"]["degraded_links"]
+        steps.append(told["step_s"]["value"])
+    assert healthy_s <= steps[0] <= steps[1] < steps[2]
+
+
+def test_a_port_that_is_down_for_a_while_costs_no_more_than_that_while(document):
+    """Flows on it would be lost, or wait for ever."""
+    healthy_s = document["replay"]["step_s"]["value"]
+    outage = "[{stage = 1, port = 'domain', left_frac = 0.0, from_s = 0.0, until_s = 0.5}]"
+    found = training_replay_document(study(f"network.degraded={outage}"), seeds=2)["replay"]
+    assert healthy_s < found["step_s"]["value"] <= healthy_s + 0.5 * 1.001
+
+
+def test_ports_that_are_not_there_or_never_come_back_are_refused_together():
+    """One fault at a time, or a replay that never ends."""
+    bad = "[{stage = 9, port = 'domain', left_frac = 0.0}]"
+    with pytest.raises(BadStudy) as refused:
+        training_replay_document(study(f"network.degraded={bad}"), seeds=1)
+    assert "stage 9 of 4" in str(refused.value)
+    assert "give until_s" in str(refused.value)

@@ -77,20 +77,6 @@ def test_a_failed_link_that_is_never_mended_is_said():
         played(np.array([1.0, 0.0]), routes, [Chain([[(0, 1.0)], [(1, 1.0)]], [0.0, 0.0])])
 
 
-def test_a_flow_routed_around_a_failure_takes_its_rest_with_it():
-    """Ten bytes, four sent when the link fails; six over the other at 2 per second."""
-    net = opened_net(np.array([1.0, 2.0]), plain_routes([[0], [1]], np.zeros(2)), 1)
-    slot = flows.start(net, 0.0, 0, 10.0, 0.0, 7)
-    flows.advance(net, flows.next_s(net))
-    assert flows.next_s(net) == 10.0
-    flows.set_capacity(net, 4.0, 0, 0.0)
-    flows.route_anew(net, 4.0, slot, 1)
-    assert flows.next_s(net) == 7.0
-    assert flows.advance(net, 7.0) == 1
-    assert net.ended[0] == 7
-    assert net.links.carried_bytes.tolist() == [4.0, 6.0]
-
-
 def test_a_flow_that_stands_for_four_leaves_a_fifth_its_share():
     """Four like flows and one of another pair on a link of 10: 2 each, folded or not."""
     folded = routes_of([([0, 1], [1.0, 4.0], 0.0), ([1], [1.0], 0.0)])
