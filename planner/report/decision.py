@@ -40,6 +40,7 @@ def decision(got: Gathered, say: Say) -> Iterator[Block]:
     if got.swings:
         names = [say.name(swing.name) for swing in got.swings[:MOST_CHANGERS]]
         lines.append(say("changes", inputs=say.listed(names)))
+    lines.append(_flips(got, say))
     if got.value("validated") == 0:
         lines.append(say("accuracy_transferred"))
     yield Points([line for line in lines if line])
@@ -104,6 +105,12 @@ def trade_off(got: Gathered, say: Say) -> Iterator[Block]:
 def plan_name(got: Gathered, row: int) -> str:
     """A row of the front as a reader types it."""
     return str(got.front["plan"][row])
+
+
+def place(got: Gathered, row: int) -> str:
+    """A row that was drawn, as a plan at a site."""
+    at = int(got.drawn_rows[row])
+    return f"{plan_name(got, at)} @ {got.word('site', at)}"
 
 
 def period(got: Gathered, say: Say) -> str:
@@ -234,6 +241,23 @@ def _odds(got: Gathered, say: Say) -> str:
     at = got.drawn_at(got.choice.row)
     front = got.odds.front_frac()[at]
     return say("odds", draws=figure(DRAWS), front=f"{front:.0%}")
+
+
+def _flips(got: Gathered, say: Say) -> str:
+    """Scenarios in which another plan is cheaper; or that one is as things are."""
+    first, *others = got.outcomes
+    cases = [
+        (say.name(one.name), place(got, one.best_row), money(one.regret))
+        for one in got.outcomes
+        if one.regret > SAME_FRAC * abs(one.value)
+    ]
+    if cases and cases[0][0] == say.name(first.name):
+        return say("flips_now", plan=cases[0][1], less=cases[0][2])
+    if cases:
+        told = [say("flip_case", scenario=n, plan=plan, less=less) for n, plan, less in cases]
+        return say("flips", cases=say.listed(told), count=len(others) - len(cases))
+    names = say.listed([say.name(one.name) for one in others])
+    return say("flips_never", count=len(others), scenarios=names) if others else ""
 
 
 def _rule(got: Gathered, say: Say) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from planner.documents.figures import figure
 from planner.report import charts
 from planner.report.blocks import Block, Heading, Picture, Table, Words
-from planner.report.decision import money, plan_name
+from planner.report.decision import money, place
 from planner.report.gather import MONEY, Gathered
 from planner.report.words import Say
 
@@ -87,7 +87,7 @@ def scenarios(got: Gathered, say: Say) -> Iterator[Block]:
             say.name(one.name),
             money(one.value),
             f"{one.value / base - 1.0:+.0%}" if one is not got.outcomes[0] else "",
-            _where(got, one.best_row),
+            place(got, one.best_row),
             money(one.regret),
         ]
         for one in got.outcomes
@@ -98,12 +98,6 @@ def scenarios(got: Gathered, say: Say) -> Iterator[Block]:
     if got.idle:
         names = [say.name(name) for name in got.idle]
         yield Words(say("idle", names=say.listed(names)))
-
-
-def _where(got: Gathered, row: int) -> str:
-    """A row that was drawn, as a plan at a site."""
-    at = int(got.drawn_rows[row])
-    return f"{plan_name(got, at)} @ {got.word('site', at)}"
 
 
 def bridge(got: Gathered, say: Say) -> Iterator[Block]:

@@ -12,6 +12,7 @@ from small_hardware import OPEN
 from planner.archive.store import Archive
 from planner.costing.recost import repriced
 from planner.documents.figures import human
+from planner.report.blocks import Points
 from planner.report.choice import chosen
 from planner.report.gather import gather, replays_of
 from planner.report.html import html
@@ -245,3 +246,18 @@ def test_a_plan_that_its_replay_found_short_is_known():
     assert found["a"].is_short
     assert not found["b"].is_short
     assert replays_of({}) == {}
+
+
+def test_the_first_page_says_what_would_change_the_decision(got):
+    """Somebody would take the largest swing of the cost for a reason to buy something else."""
+    said = next(
+        line
+        for block in paper(got, "en").blocks
+        if isinstance(block, Points)
+        for line in block.lines
+        if line.startswith("What would change the decision")
+    )
+    worse = [one for one in got.outcomes[1:] if one.regret > 5e-4 * one.value]
+    assert ("none of the" in said) == (not worse)
+    assert all(one.name in said for one in worse or got.outcomes[1:])
+    assert f"{len(got.outcomes) - 1 - len(worse)}" in said
