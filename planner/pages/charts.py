@@ -12,11 +12,11 @@ import altair as alt
 from planner.documents.figures import figure
 
 OKABE_ITO = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442",
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999999", "#F0E442",
 )  # fmt: skip
 """Colours that colour-blind readers can tell apart: Okabe and Ito, jfly.uni-koeln.de/color.
 
-Yellow, pale on white, comes last.
+Grey stands for their black, which a dark page swallows; yellow, pale on white, comes last.
 """
 
 SELECTION = "plan"
@@ -250,7 +250,7 @@ def waterfall(terms: Mapping[str, float], unit: str, total: str = "total") -> Ch
         x2="to:Q",
         color=alt.Color(
             "kind:N",
-            scale=alt.Scale(domain=["term", "total"], range=[OKABE_ITO[0], "#444444"]),
+            scale=alt.Scale(domain=["term", "total"], range=[OKABE_ITO[0], MARKED]),
             legend=None,
         ),
         tooltip=[
