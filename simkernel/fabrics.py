@@ -117,8 +117,11 @@ def _on_tori(
 
 @cache
 def _on_torus(axes: int, members: int, domain_devices: int) -> tuple[float, float, float]:
-    """The same of one group: it fills the shortest axis first, then the next."""
-    if axes == 0 or members < 2:
+    """The same of one group: it fills the shortest axis first, then the next.
+
+    A domain of one device has no link inside: who lies beyond it is reached another way.
+    """
+    if axes == 0 or members < 2 or domain_devices < 2:
         return 1.0, 2.0, 0.25
     left, extents = members, []
     for side in reversed(torus_sides(domain_devices, axes)):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from simkernel.errors import BadStudy, UnknownName
+from simkernel.fabrics import spanned_axes
 from simkernel.hardware import TOPOLOGIES
 from simkernel.replay.play import Chain, played
 from simkernel.wiring.description import Fabric, ScaleOut, ScaleUp, torus_sides
@@ -202,3 +203,11 @@ def test_fabrics_that_cannot_be_wired_are_refused():
         wiring(out=scaleout(hosts=1000))
     with pytest.raises(BadStudy, match="spread by 'flow'"):
         wiring(spread="flow")
+
+
+@pytest.mark.parametrize("topology", ["torus2d", "torus3d"])
+def test_a_torus_of_one_device_spans_nothing_and_stops_nothing(topology):
+    """A sweep over every chip would end in a crash at the first domain of one device."""
+    code = np.array([TOPOLOGIES.index(topology)])
+    for members in (2, 64):
+        assert spanned_axes(code, np.array([members]), np.array([1])) == 1
