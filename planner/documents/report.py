@@ -9,7 +9,9 @@ from typing import Any
 
 from planner.archive.store import Archive
 from planner.report.decision import sentence
+from planner.report.purchase import purchase_report
 from planner.report.write import write_report
+from simkernel.errors import BadStudy
 
 
 def report(
@@ -22,7 +24,14 @@ def report(
     what was chosen and where it stands, and under "spread" what each uncertain input does to the
     cost: shares of its variance [1], mean effect and unevenness [$]
     """
-    got = write_report(Archive(db), run, to, language, plan, site)
+    archive = Archive(db)
+    with archive.reading() as held:
+        kind = held.run(run).start.kind
+    if kind == "fleet":
+        if language != "en":
+            raise BadStudy(f"--lang {language}: purchase plans are reported in English; wanted en")
+        return purchase_report(archive, run, to, plan)
+    got = write_report(archive, run, to, language, plan, site)
     return {
         "run": got.record.run,
         "plan": got.word("plan"),

@@ -27,13 +27,14 @@ def rented(problem: Problem) -> Problem:
 
 
 def at_once(problem: Problem) -> Problem:
-    """Everything is bought as soon as it can be delivered; what comes before is rented."""
+    """Everything is bought as soon as it can be delivered, the money being there then."""
     periods = np.arange(problem.horizon.periods)
     deals = [
         replace(d, usd=np.where(periods == d.first, d.usd, np.nan)) if d.name == "buy" else d
         for d in problem.deals
     ]
-    return replace(problem, deals=deals)
+    limits = replace(problem.limits, budget_usd=problem.limits.budget_usd * np.nan)
+    return replace(problem, deals=deals, limits=limits)
 
 
 def baselines(problem: Problem, effort: Effort) -> dict[str, dict[str, Any]]:

@@ -30,12 +30,23 @@ def calendar(problem: Problem, plan: Plan, found: Books) -> dict[str, Any]:
         "bound": plan.bound,
         "status": plan.status,
         "left_usd": found.mean_left_usd,
+        "futures": _futures(problem, found),
         "cash_usd": by_period(problem, cash(found)),
         "caps": caps(problem),
         "periods": [_node(problem, plan, found, n) for n in range(len(problem.tree))],
         "orders": list(orders(problem, plan)),
         "gates": list(_gates(problem, plan)),
     }
+
+
+def _futures(problem: Problem, found: Books) -> list[dict[str, Any]]:
+    """Worth today of what each future costs, the dearest first."""
+    rows = [
+        {"future": problem.tree.words[leaf], "chance": float(problem.tree.chance[leaf]),
+         "own_npv_usd": usd}
+        for leaf, usd in zip(problem.tree.leaves, found.cost_usd, strict=True)
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: -float(row["own_npv_usd"]))
 
 
 def caps(problem: Problem) -> dict[str, Any]:

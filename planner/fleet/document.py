@@ -42,6 +42,7 @@ def purchase_document(front: Mapping[str, Any], row: int) -> dict[str, Any]:
         "status": plan["status"],
         "binding": plan["binding"],
         "left_usd": plan["left_usd"],
+        "futures": plan["futures"],
         "cash_usd": plan["cash_usd"],
         "caps": plan["caps"],
         "calendar": plan["periods"],
@@ -118,6 +119,7 @@ def purchase_lines(document: Mapping[str, Any]) -> list[str]:
         *_compared_lines(document),
         *_worth_lines(document),
         *_gate_lines(document),
+        *_future_lines(document),
     ]
 
 
@@ -154,7 +156,7 @@ def _compared_lines(document: Mapping[str, Any]) -> Iterator[str]:
         if name == NOTHING:
             served = ", ".join(f"{share:.0%} of {n}" for n, share in other["served_frac"].items())
             undone = ", ".join(other["runs_not_done"])
-            yield f"{name}: {served or 'nothing'} served" + (
+            yield f"{name}: {served or 'nothing'} served throughout" + (
                 f"; not done: {undone}" * bool(undone)
             )
         elif "why" in other:
@@ -163,10 +165,16 @@ def _compared_lines(document: Mapping[str, Any]) -> Iterator[str]:
             more = other["own_npv_usd"] - own
             word = "more" if more >= 0 else "less"
             verb = "renting everything" if name == RENTED else "buying all at once"
-            yield f"{verb} would cost {human(abs(more), 'USD')} {word}"
+            yield f"{verb} would cost {human(abs(more), 'USD')} {word}{gap_words(other, document)}"
     if months is not None:
         yield f"paid back against renting everything in {months:.0f} months"
     yield "what arrives as a period begins is ordered the lead time before"
+
+
+def gap_words(other: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """How far a plan beside this one may be from its own best, where that is further than this."""
+    gap = other["gap_frac"]
+    return f" (to a gap of {gap:.0%})" if gap > max(2.0 * document["gap_frac"], 0.01) else ""
 
 
 def _worth_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -192,6 +200,16 @@ def _gate_lines(document: Mapping[str, Any]) -> Iterator[str]:
         )
         for future, placed in gate["waits"].items():
             yield f"  if {future}: {_told(placed)}"
+
+
+def _future_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """What each future costs, the dearest first."""
+    rows = document["futures"]
+    if len(rows) > 1:
+        told = [
+            f"{r['future']} ({r['chance']:.0%}) {human(r['own_npv_usd'], 'USD')}" for r in rows
+        ]
+        yield f"worth today by future: {'; '.join(told)}"
 
 
 def _told(placed: Sequence[Mapping[str, Any]]) -> str:

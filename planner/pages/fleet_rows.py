@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from planner.fleet.baselines import NOTHING
+from planner.fleet.document import gap_words
 
 Document = Mapping[str, Any]
 Row = dict[str, Any]
@@ -85,12 +86,15 @@ def compared_rows(document: Document) -> list[Row]:
         if name == NOTHING:
             served = ", ".join(f"{v:.0%} of {n}" for n, v in other["served_frac"].items())
             undone = ", ".join(other["runs_not_done"])
-            words = f"serves {served or 'nothing'}" + (f"; not done: {undone}" if undone else "")
+            words = f"serves {served or 'nothing'} throughout"
+            words += f"; not done: {undone}" if undone else ""
             rows.append({"plan": name, "what it means": words})
         elif "why" in other:
             rows.append({"plan": name, "what it means": other["why"]})
         else:
-            rows.append(_compared(name, other, own["own_npv_usd"]))
+            line = _compared(name, other, own["own_npv_usd"])
+            line["what it means"] += gap_words(other, document)
+            rows.append(line)
     return rows
 
 

@@ -70,7 +70,7 @@ def front(
             for is_above in (True, False)
         ),
     ]
-    return _spec(alt.layer(*parts).properties(width=WIDTH_PX, height=HEIGHT_PX))
+    return spec_of(alt.layer(*parts).properties(width=WIDTH_PX, height=HEIGHT_PX))
 
 
 def _points(
@@ -119,7 +119,7 @@ def cash(money: Cash, say: Say) -> Spec:
     tone = alt.condition(alt.datum.net < 0, alt.value(OKABE_ITO[3]), alt.value(OKABE_ITO[2]))
     bars = base.mark_bar(size=34).encode(x=x, y=alt.Y("net:Q", title=f"[{unit}]"), color=tone)
     line = base.mark_line(point=True, color="#222222").encode(x=x, y="sum:Q")
-    return _spec((bars + line).properties(width=WIDTH_PX, height=HEIGHT_PX - 60))
+    return spec_of((bars + line).properties(width=WIDTH_PX, height=HEIGHT_PX - 60))
 
 
 def tornado(swings: Sequence[Swing], middle: float, say: Say) -> Spec:
@@ -159,17 +159,18 @@ def tornado(swings: Sequence[Swing], middle: float, say: Say) -> Spec:
     ]
     rule = base.mark_rule(color="#222222").encode(x="from:Q")
     height = BAR_PX * len(shown) + 10
-    return _spec(alt.layer(bars, rule, *texts).properties(width=WIDTH_PX - 100, height=height))
+    return spec_of(alt.layer(bars, rule, *texts).properties(width=WIDTH_PX - 100, height=height))
 
 
 def bridge(terms: Mapping[str, float], say: Say) -> Spec:
     """The terms of the cost one after the other, and the sum."""
     factor, unit = scale_of("USD", terms.values())
     named = {say.name(name): value / factor for name, value in terms.items() if value}
-    return _spec(waterfall(named, unit, say.name("total")).properties(width=WIDTH_PX - 100))
+    return spec_of(waterfall(named, unit, say.name("total")).properties(width=WIDTH_PX - 100))
 
 
-def _spec(chart: Any) -> Spec:
+def spec_of(chart: Any) -> Spec:
+    """A chart as it is set in a report."""
     set_in = chart.configure(font=FONT).configure_view(stroke=None)
     found: Spec = set_in.configure_axis(labelFontSize=11, titleFontSize=11).to_dict()
     return found

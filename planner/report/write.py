@@ -51,13 +51,23 @@ def write_report(
     refuse_without_libraries()
     got = gather(archive, run, plan, site)
     found = report_bytes(got, form, language)
+    write_bytes(to, found)
+    return got
+
+
+def write_bytes(to: Path, found: bytes) -> None:
+    """A file written whole or not at all.
+
+    Raises
+    ------
+    BadFile : it cannot be written
+    """
     beside = to.with_name(f".{to.name}.part")
     try:
         beside.write_bytes(found)
         beside.replace(to)
     except OSError as error:
         raise BadFile(f"{to}: cannot be written: {error.strerror}; choose another place") from None
-    return got
 
 
 def refuse_without_libraries() -> None:

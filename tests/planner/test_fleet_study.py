@@ -64,7 +64,7 @@ def test_what_a_purchase_plan_has_no_form_for_is_said(stored):
     folder, db, _ = stored
     for words in (
         ("recost", "1"),
-        ("report", "1", "--to", folder / "a.pdf"),
+        ("report", "1", "--to", folder / "a.xlsx"),
         ("export", "1", "1", "--to", "bom"),
         ("explain", "1", "1", "--against", "2"),
     ):
@@ -142,3 +142,26 @@ def test_devices_are_chips_and_not_servers(stored):
     _, _, document = stored
     for row in document["front"]:
         assert row["devices"] == 8 * row["purchase_units"]
+
+
+def test_the_report_of_a_purchase_plan_says_what_to_order(stored):
+    """Management would be shown a training run's report, or none."""
+    folder, db, _ = stored
+    told = planner("report", "1", "--to", folder / "a.html", "--db", db, "--json")
+    assert told.code == 0, told.err
+    assert "worth today" in told.document["decision"]
+    text = (folder / "a.html").read_text()
+    for words in ("Order list", "Beside other ways", "rent everything", "Cash flow"):
+        assert words in text
+    assert planner("report", "1", "--to", folder / "a.html", "--db", db, "--lang", "zh").code == 2
+
+
+def test_the_cheapest_row_is_the_cheapest_and_each_row_is_cleaner_than_the_last(stored):
+    """A front would hold plans that others beat."""
+    _, db, document = stored
+    rows = sorted(document["front"], key=lambda row: row["own_npv_usd"])
+    assert all(a["kgco2e"] > b["kgco2e"] for a, b in zip(rows, rows[1:], strict=False))
+    found = planner("explain", "1", rows[0]["plan"], "--db", db, "--json").document
+    assert found["gap_frac"] <= 0.005
+    assert found["bound"] <= rows[0]["own_npv_usd"] * (1 + 1e-6)
+    assert found["metrics"]["payback_months"] is None or found["metrics"]["payback_months"] >= 0

@@ -1,0 +1,183 @@
+"""A report of a purchase plan: what to order by when, why, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planner.archive.runs import RunRecord
+from planner.archive.store import Archive
+from planner.archive.stored_plan import stored_plan
+from planner.documents.figures import human
+from planner.fleet.document import (
+    HEADS,
+    ORDER_HEADS,
+    calendar_rows,
+    order_rows,
+    purchase_lines,
+)
+from planner.pages import fleet_charts
+from planner.pages.fleet_rows import (
+    capacity_rows,
+    carbon_rows,
+    cash_rows,
+    compared_rows,
+    futures_of,
+    power_rows,
+    way,
+    worth_rows,
+)
+from planner.report.blocks import Block, Heading, Paper, Picture, Points, Table, Words
+from planner.report.charts import spec_of
+from planner.report.write import refuse_without_libraries, write_bytes
+from simkernel.errors import BadStudy
+
+FORMS = ("pdf", "html")
+WIDTH_PX = 560
+Document = Mapping[str, Any]
+
+
+def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dict[str, Any]:
+    """Write the report of a purchase plan; returns what `planner report --json` says of it.
+
+    Parameters
+    ----------
+    to : its ending says the form: .pdf or .html
+    plan : its name or place on the front; "" for the cheapest
+
+    Raises
+    ------
+    BadStudy : another ending, a run without a plan
+    BadFile : the libraries are not installed, or the file cannot be written
+    """
+    form = to.suffix.removeprefix(".").lower()
+    if form not in FORMS:
+        raise BadStudy(f"--to {to.name}: a purchase plan is reported as .pdf or .html; its order "
+                       "list as data is in planner explain RUN PLAN --json")  # fmt: skip
+    refuse_without_libraries()
+    with archive.reading() as held:
+        record = held.run(run)
+        front = held.front(record.run)
+    if not len(front.get("plan", ())):
+        raise BadStudy(f"run {record.run} has no purchase plan; planner show says what is in the "
+                       "way")  # fmt: skip
+    cheapest = str(front["plan"][int(np.argmin(front["own_npv_usd"]))])
+    document = stored_plan(archive, record.run, plan or cheapest)
+    paper = purchase_paper(record, document)
+    write_bytes(to, _bytes(paper, form))
+    return {
+        "run": record.run,
+        "plan": document["plan"],
+        "site": str(front["site"][0]),
+        "rule": "asked for" if plan else "cheapest",
+        "decision": decision_of(document),
+        "spread": [],
+        "file": str(to),
+        "bytes": to.stat().st_size,
+    }
+
+
+def _bytes(paper: Paper, form: str) -> bytes:
+    from planner.report.html import html
+    from planner.report.pdf import pdf
+
+    return pdf(paper) if form == "pdf" else html(paper).encode("utf-8")
+
+
+def purchase_paper(record: RunRecord, document: Document) -> Paper:
+    """The report ready to be set.
+
+    Parameters
+    ----------
+    record : of the run
+    document : of `explain` for the plan
+    """
+    title = f"Purchase plan: {record.start.study}"
+    subtitle = f"run {record.run}, {record.started:%Y-%m-%d}, plan {document['plan']}"
+    blocks = [*_decision(document), *_calendar(document), *_money(document),
+              *_by_future(document), *_basis(record, document)]  # fmt: skip
+    return Paper(title, subtitle, "en", blocks)
+
+
+def decision_of(document: Document) -> str:
+    """What is decided, in one sentence."""
+    found = document["metrics"]
+    first = [o for o in document["orders"] if o["how"] == "buy"]
+    units = sum(o["units"] for o in first if not o["future"])
+    when = f", the first in period {first[0]['period']}" if first else ""
+    own, months = found["own_npv_usd"], found.get("payback_months")
+    saved = found.get("npv_usd")
+    words = f"Order {units:,.0f} servers or racks whatever comes{when}: " if units else ""
+    words += f"{human(own, 'USD')} worth today, {human(found['capex_usd'], 'USD')} of capital"
+    if saved is not None and saved > 0:
+        words += f", {human(saved, 'USD')} less than renting everything"
+    if months is not None:
+        words += f", paid back in {months:.0f} months"
+    return f"{words}; proved to {document['gap_frac']:.2%}."
+
+
+def _decision(document: Document) -> Iterator[Block]:
+    yield Heading("Decision")
+    yield Words(decision_of(document), is_decision=True)
+    yield Points(purchase_lines(document))
+    rows = compared_rows(document)
+    heads = list(rows[0])
+    cells = [[_cell(row.get(name)) for name in heads] for row in rows]
+    yield Table("Beside other ways", heads, cells, (2, 2, 2, 2, 2, 4), marked=0)
+
+
+def _calendar(document: Document) -> Iterator[Block]:
+    yield Heading("What to order by when")
+    orders = order_rows(document)
+    if orders:
+        yield Table("Order list", ORDER_HEADS, orders, (2, 1, 2, 1.5, 2, 1.5, 1, 2, 2))
+    rows = calendar_rows(document)
+    yield Table("Calendar", HEADS, rows, (1.6, 2, 2, 2.4, 2.4, 1.4, 1.4, 1.4, 1.8))
+
+
+def _money(document: Document) -> Iterator[Block]:
+    yield Heading("Money")
+    chart = fleet_charts.lines(cash_rows(document), "spent", "spent [M$]", "plan")
+    words = "Dollars spent by the end of each period, in the mean of futures, by plan."
+    yield _picture("Cash flow against other ways", words, chart)
+    worth = worth_rows(document)
+    if worth:
+        heads = list(worth[0])
+        cells = [[_cell(row[name]) for name in heads] for row in worth]
+        yield Table("Worth of one step more of each limit", heads, cells)
+
+
+def _by_future(document: Document) -> Iterator[Block]:
+    for future in futures_of(document):
+        nodes = way(document, future)
+        yield Heading(f"If {future}" if future else "Capacity, power and carbon")
+        if rows := capacity_rows(nodes):
+            chart = fleet_charts.lines(rows, "multiples", "times the workload", "stream", "what")
+            yield _picture("Capacity against demand", "What is served, and what is asked.", chart)
+        chart = fleet_charts.lines(power_rows(document, nodes), "MW", "at the meter [MW]", "site",
+                                   "what")  # fmt: skip
+        yield _picture("Power against its caps", "Power to provide at each site.", chart)
+        chart = fleet_charts.years(carbon_rows(document, nodes), "t", "tCO2e")
+        yield _picture("Carbon of each year", "Electricity and the share of making.", chart)
+
+
+def _basis(record: RunRecord, document: Document) -> Iterator[Block]:
+    yield Heading("What it rests on")
+    yield Points([
+        *(f"{name}: {words}" for name, words in document["notes"].items()),
+        f"seed {record.start.seed}, facts {record.start.facts_hash[:12]}, "
+        f"planner {record.start.versions.get('planner', '')}",
+    ])  # fmt: skip
+
+
+def _picture(title: str, words: str, chart: Any) -> Picture:
+    return Picture(title, words, spec_of(chart.properties(width=WIDTH_PX)))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
