@@ -10,12 +10,15 @@ from functools import cache
 
 import numpy as np
 
-from simkernel.columns import Codes, Column, Floats
+from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.hardware import TOPOLOGIES
 from simkernel.wiring.description import TORUS_AXES, torus_sides
 
 TORI = {TOPOLOGIES.index(name): axes for name, axes in TORUS_AXES.items()}
 """Axes of each torus by its code."""
+
+COUNT_BITS = 24
+"""Of a number of devices, where several share one integer."""
 
 
 def neighbour_bytes_per_s(
@@ -45,7 +48,7 @@ def neighbour_bytes_per_s(
     mesh = peer_bytes_per_s * np.maximum(members - 1, 1)
     is_mesh = topology_codes == TOPOLOGIES.index("full_mesh")
     rate = np.where(is_mesh, mesh, device_bytes_per_s)
-    is_torus = np.isin(topology_codes, tuple(TORI))
+    is_torus = _is_torus(topology_codes)
     if np.any(is_torus):
         spanned, links, _ = _on_tori(topology_codes, members, domain_devices)
         rate = np.where(is_torus, peer_bytes_per_s * links * spanned, rate)
@@ -72,7 +75,7 @@ def any_pair_bytes_per_s(
     ring = neighbour_bytes_per_s(
         topology_codes, device_bytes_per_s, peer_bytes_per_s, members, domain_devices
     )
-    is_torus = np.isin(topology_codes, tuple(TORI))
+    is_torus = _is_torus(topology_codes)
     if not np.any(is_torus):
         return ring
     _, _, load = _on_tori(topology_codes, members, domain_devices)
@@ -91,7 +94,7 @@ def direct_links(topology_codes: Codes, domain_devices: Codes) -> Floats:
 
 def spanned_axes(topology_codes: Codes, members: Codes, domain_devices: Codes) -> Floats:
     """Axes of a torus that a group of members spans, (n,); 1 of any other shape, (1,) if all."""
-    is_torus = np.isin(topology_codes, tuple(TORI))
+    is_torus = _is_torus(topology_codes)
     if not np.any(is_torus):
         return np.ones(1)
     spanned, _, _ = _on_tori(topology_codes, members, domain_devices)
@@ -105,22 +108,30 @@ def _on_tori(
 
     The load is of one direction, for a byte that every member has to spread over all of them.
     """
-    axes = np.zeros(np.shape(topology_codes), dtype=np.int64)
+    axes: Codes = np.zeros(np.shape(topology_codes), dtype=np.int64)
     for code, count in TORI.items():
         axes = np.where(topology_codes == code, count, axes)
-    rows = np.stack(np.broadcast_arrays(axes, members, domain_devices), axis=-1)
-    distinct, places = np.unique(rows.reshape(-1, 3), axis=0, return_inverse=True)
-    found = np.array([_on_torus(*(int(cell) for cell in row)) for row in distinct])
-    spread = found[places.reshape(-1)].reshape(*rows.shape[:-1], 3)
+    keys = (axes << 2 * COUNT_BITS) + (np.asarray(members) << COUNT_BITS) + domain_devices
+    distinct, places = np.unique(keys, return_inverse=True)
+    found = np.array([_on_torus(int(key)) for key in distinct])
+    spread = found[places.reshape(-1)].reshape(*np.shape(keys), 3)
     return spread[..., 0], spread[..., 1], spread[..., 2]
 
 
-@cache
-def _on_torus(axes: int, members: int, domain_devices: int) -> tuple[float, float, float]:
-    """The same of one group: it fills the shortest axis first, then the next.
+def _is_torus(topology_codes: Codes) -> Masks:
+    """Rows whose shape is one of TORI; (n,)."""
+    return np.logical_or.reduce([topology_codes == code for code in TORI])
 
-    A domain of one device has no link inside: who lies beyond it is reached another way.
+
+@cache
+def _on_torus(key: int) -> tuple[float, float, float]:
+    """The same of one group, axes, members and devices in one number.
+
+    It fills the shortest axis first, then the next. A domain of one device has no link inside: who
+    lies beyond it is reached another way.
     """
+    mask = (1 << COUNT_BITS) - 1
+    axes, members, domain_devices = (key >> 2 * COUNT_BITS), key >> COUNT_BITS & mask, key & mask
     if axes == 0 or members < 2 or domain_devices < 2:
         return 1.0, 2.0, 0.25
     left, extents = members, []
