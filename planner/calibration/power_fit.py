@@ -57,6 +57,12 @@ TRAINING_RUNS = 30
 """Metered serving runs that the training node weighs as: serving rarely comes near the limit, and
 a curve that misses it there provides too little power."""
 
+LINK_J_PER_BIT = 5.5e-12
+"""Of a long-reach transceiver at 112 Gb/s, sent and received: 19.8 W at 3.6 Tb/s
+(besthub.dev, "Why Nvidia's NVLink C2C is redefining GPU-CPU interconnects", 2026; on one board
+1.3). No metered row has communication alone to tell it from: an estimate for every chip. Links
+that draw it idle too are in the context's power, and then it is too much."""
+
 CONTEXT_EXTRA_W = 46.0  # middle of +26..66 W once a context exists (arXiv 2605.23918)
 IDLE_OF_TDP = 0.12  # between H100 (0.10) and B200 (0.14) in accelerators.csv
 
@@ -79,6 +85,7 @@ class Runs(Columns):
 
     memory_frac: Floats
     compute_frac: Floats
+    link_frac: Floats
     watts: Floats
 
 
@@ -128,11 +135,15 @@ def fit_all(runs: Metered, folder: Path = TABLES) -> Fitted:
         context_w, cap_w = _limits(plates[chip], moved[chip])
         memory_frac = np.minimum(work.memory_s[mine] * rate[mine], 1.0)
         compute_frac = np.minimum(work.compute_s[mine] * rate[mine], 1.0)
-        seen = Runs(memory_frac, compute_frac, runs.watts[mine])
-        fits[chip] = fit_power(seen, context_w, cap_w, has_training=True)
+        link_frac = np.minimum(work.link_s[mine] * rate[mine], 1.0)
+        seen, link_w = (
+            Runs(memory_frac, compute_frac, link_frac, runs.watts[mine]),
+            _link_w(plates[chip]),
+        )
+        fits[chip] = fit_power(seen, context_w, cap_w, link_w, has_training=True)
         names = ("memory_w", "memory_exponent", "compute_w", "compute_exponent")
         x = np.array([fits[chip].values[n] for n in names])
-        curves[chip] = _curve(x, context_w, cap_w)
+        curves[chip] = _curve(x, context_w, cap_w, link_w)
     return Fitted(logs, fits, curves)
 
 
@@ -161,9 +172,37 @@ def left_out(runs: Metered, groups: Sequence[str]) -> dict[str, Floats]:
         is_out = named == value
         fitted = fit_all(chosen_runs(runs, ~is_out))
         part = chosen_runs(runs, is_out)
-        for name, values in figures(fitted.curves, part, part.work(fitted.logs)).items():
+        curves = {chip: curve_of(chip, fitted) for chip in sorted(set(part.accelerators))}
+        for name, values in figures(curves, part, part.work(fitted.logs)).items():
             found[name][is_out] = values
     return found
+
+
+def curve_of(chip: str, fitted: Fitted, folder: Path = TABLES) -> PowerCurve:
+    """The curve fitted on a chip, or one of another, scaled as for chips that nobody metered.
+
+    Parameters
+    ----------
+    folder : of the tables with ratings and transfers
+    """
+    if chip in fitted.curves:
+        return fitted.curves[chip]
+    plates = read_nameplates(folder / "accelerators.csv")
+    moved = read_power_transfers(folder / "power_transfers.csv")
+    donor = min(fitted.fits)
+    context_w, cap_w = _limits(plates[chip], moved[chip])
+    donor_context_w, donor_cap_w = _limits(plates[donor], moved[donor])
+    scale = (cap_w - context_w) / (donor_cap_w - donor_context_w)
+    values = fitted.fits[donor].values
+    x = np.array(
+        [
+            values["memory_w"] * scale,
+            values["memory_exponent"],
+            values["compute_w"] * scale,
+            values["compute_exponent"],
+        ]
+    )
+    return _curve(x, context_w, cap_w, _link_w(plates[chip]))
 
 
 def band_rows(runs: Metered) -> list[Row]:
@@ -184,7 +223,9 @@ def band_rows(runs: Metered) -> list[Row]:
     return rows
 
 
-def fit_power(runs: Runs, context_w: float, cap_w: float, *, has_training: bool = False) -> Fit:
+def fit_power(
+    runs: Runs, context_w: float, cap_w: float, link_w: float = 0.0, *, has_training: bool = False
+) -> Fit:
     """memory_w, memory_exponent, compute_w, compute_exponent of one chip.
 
     Parameters
@@ -192,6 +233,7 @@ def fit_power(runs: Runs, context_w: float, cap_w: float, *, has_training: bool 
     runs : (n,)
     context_w : power with a context open and nothing running [W]
     cap_w : power limit [W]
+    link_w : of links at full rate, which is not fitted [W]
     has_training : the curve also has to reach the limit where training does
 
     Returns
@@ -201,10 +243,11 @@ def fit_power(runs: Runs, context_w: float, cap_w: float, *, has_training: bool 
     repeated = np.ones(TRAINING_RUNS * has_training)
     memory_frac = np.append(runs.memory_frac, TRAINING_MEMORY_FRAC * repeated)
     compute_frac = np.append(runs.compute_frac, TRAINING_COMPUTE_FRAC * repeated)
+    link_frac = np.append(runs.link_frac, 0.0 * repeated)
     metered_w = np.append(runs.watts, cap_w * repeated)
 
     def watts(x: Floats) -> Floats:
-        return device_w(_curve(x, context_w, cap_w), memory_frac, compute_frac)
+        return device_w(_curve(x, context_w, cap_w, link_w), memory_frac, compute_frac, link_frac)
 
     starts = [(200.0, 0.6, 600.0, 0.5), (600.0, 0.6, 300.0, 0.4), (100.0, 0.9, 900.0, 0.3)]
     x = robust_fit(lambda x: np.log(watts(x) / metered_w), starts, LOW, HIGH)
@@ -319,7 +362,7 @@ def _cells(
         "memory_exponent": fit.values["memory_exponent"],
         "compute_w": fit.values["compute_w"] * scale,
         "compute_exponent": fit.values["compute_exponent"],
-        "communication_w": 0.0,  # no row has communication alone to tell it from
+        "communication_w": _short(_link_w(plates[name])),
         "cap_w": cap_w,
         "host_idle_w": own.host_idle_w,
         "host_span_w": own.host_span_w,
@@ -333,7 +376,12 @@ def _cells(
     }
 
 
-def _curve(x: Floats, context_w: float, cap_w: float) -> PowerCurve:
+def _link_w(plate: Nameplate) -> float:
+    """Links of the scale-up domain at their full rate [W]."""
+    return 8.0 * plate.scaleup_bytes_per_s * LINK_J_PER_BIT
+
+
+def _curve(x: Floats, context_w: float, cap_w: float, link_w: float = 0.0) -> PowerCurve:
     zero = np.zeros(1)
     return PowerCurve(
         idle_w=zero,
@@ -342,7 +390,7 @@ def _curve(x: Floats, context_w: float, cap_w: float) -> PowerCurve:
         memory_exponent=x[[1]],
         compute_w=x[[2]],
         compute_exponent=x[[3]],
-        communication_w=zero,
+        communication_w=np.array([link_w]),
         cap_w=np.array([cap_w]),
         host_idle_w=zero,
         host_span_w=zero,

@@ -31,12 +31,14 @@ class Work(Columns):
     """What one output token asks of each device of a run, and how fast it comes; (n,).
 
     `memory_s`, `compute_s` : at the rates of the nameplate, prompts included [s/token]
+    `link_s` : wires of the scale-up domain are busy [s/token]
     `tokens_per_s` : of the whole run, predicted
     `is_infeasible` : 1 where memory does not hold one request
     """
 
     memory_s: Floats
     compute_s: Floats
+    link_s: Floats
     tokens_per_s: Floats
     is_infeasible: Floats
 
@@ -93,7 +95,7 @@ class Metered:
     def work(self, logs: Floats) -> Work:
         """What a token asks of the devices, on the engine of parameters (k,)."""
         figures = self.engine_of(logs)
-        found = Work(*(np.zeros(len(self.cases)) for _ in range(4)))
+        found = Work(*(np.zeros(len(self.cases)) for _ in range(5)))
         for block in self.blocks:
             steady = block.priced(engine_rows(block, figures))
             step, prefill, load = steady.step, steady.prefill, block.load
@@ -101,6 +103,7 @@ class Metered:
             rows = block.rows
             found.memory_s[rows] = step.peak_hbm_s / each + prefill.peak_hbm_s / whole
             found.compute_s[rows] = step.peak_compute_s / each + prefill.peak_compute_s / whole
+            found.link_s[rows] = step.inside_s / each + prefill.inside_s / whole
             found.tokens_per_s[rows] = steady.output_tokens_per_s
             found.is_infeasible[rows] = steady.is_infeasible
         return found
@@ -139,6 +142,7 @@ def run_w(curves: Mapping[str, PowerCurve], runs: Metered, work: Work, rate: Flo
             curve,
             np.minimum(work.memory_s[mine] * rate[mine], 1.0),
             np.minimum(work.compute_s[mine] * rate[mine], 1.0),
+            np.minimum(work.link_s[mine] * rate[mine], 1.0),
         )
     return found
 

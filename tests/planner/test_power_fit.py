@@ -1,5 +1,7 @@
 """Power curves from metered runs; the runs here are made up, the real ones have no licence."""
 
+import csv
+
 import numpy as np
 import pytest
 from power_rows import NODE_COLUMNS, RUN_COLUMNS, nodes, run, runs, written
@@ -7,7 +9,9 @@ from power_rows import NODE_COLUMNS, RUN_COLUMNS, nodes, run, runs, written
 from planner.calibration.kernels import TABLES
 from planner.calibration.measured import Nameplate
 from planner.calibration.power_fit import (
+    Fitted,
     Runs,
+    curve_of,
     fit_power,
     main,
     power_rows,
@@ -25,7 +29,7 @@ def test_a_known_power_curve_is_recovered():
     """The table would hold another curve than the meter shows."""
     memory, compute = np.meshgrid(np.linspace(0.05, 0.8, 6), np.linspace(0.01, 0.3, 6))
     watts = 108 + 200 * memory.ravel() ** 0.7 + 500 * compute.ravel() ** 0.5
-    fit = fit_power(Runs(memory.ravel(), compute.ravel(), watts), 108.0, 700.0)
+    fit = fit_power(Runs(memory.ravel(), compute.ravel(), 0.0 * watts, watts), 108.0, 700.0)
     assert fit.p90_error_frac < 0.01
 
 
@@ -87,7 +91,9 @@ def test_the_command_says_what_is_wrong_with_a_missing_file(tmp_path, capsys):
 def test_a_transferred_curve_keeps_its_shape_up_to_its_own_limit(tmp_path):
     """A 350 W card would draw an H100's watts, or never reach its limit."""
     fit = fit_power(
-        Runs(np.array([0.1, 0.5]), np.array([0.1, 0.2]), np.array([300, 500])), 108, 700
+        Runs(np.array([0.1, 0.5]), np.array([0.1, 0.2]), np.zeros(2), np.array([300, 500])),
+        108,
+        700,
     )
     path = tmp_path / "moved.csv"
     path.write_text(
@@ -101,3 +107,28 @@ def test_a_transferred_curve_keeps_its_shape_up_to_its_own_limit(tmp_path):
     assert moved["compute_w"] == pytest.approx(own["compute_w"] * (400 - 104) / (700 - 108))
     assert moved["basis"] == "transferred:H100-SXM"
     assert moved["cap_w"] == 400
+
+
+def test_links_draw_what_their_bits_cost_and_no_fit_moves_them():
+    """450 GB/s each way at 5.5 pJ a bit are 19.8 W; free watts would eat those of work."""
+    memory, compute = (grid.ravel() for grid in np.meshgrid(*2 * [np.linspace(0.05, 0.5, 5)]))
+    link = np.linspace(0.0, 1.0, len(memory))
+    watts = 108 + 200 * memory**0.7 + 300 * compute**0.5 + 19.8 * link
+    fit = fit_power(Runs(memory, compute, link, watts), 108.0, 700.0, 19.8)
+    assert fit.p90_error_frac < 0.01
+    with (TABLES / "power_curves.csv").open(newline="", encoding="utf-8") as file:
+        shipped = {
+            row["accelerator"]: float(row["communication_w"]) for row in csv.DictReader(file)
+        }
+    assert shipped["H100-SXM"] == pytest.approx(8 * 450e9 * 5.5e-12)
+    assert shipped["B200-SXM"] == 2 * shipped["H100-SXM"]
+    assert min(shipped.values()) > 0
+
+
+def test_a_chip_that_is_left_out_takes_a_curve_of_another(tmp_path):
+    """Leaving out all runs of a chip predicted 0 W for each of them."""
+    seen = Runs(np.array([0.1, 0.5]), np.array([0.1, 0.2]), np.zeros(2), np.array([300, 500]))
+    fitted = Fitted(np.zeros(1), {"H100-SXM": fit_power(seen, 108.0, 700.0)}, {})
+    power = curve_of("B200-SXM", fitted)
+    assert float(power.cap_w[0]) == 1000.0
+    assert power.context_w[0] < device_w(power, 0.3, 0.1)[0] <= 1000.0
