@@ -1,9 +1,10 @@
 """What a costly tier will say of plans it has not seen, learned from those it has.
 
-The logarithm of costly over cheap is a Gaussian process over the levels of a plan, the sum of
-three parts of one size: what all plans share, what plans of one chip share, and what near plans
-share; a little is each plan's own. The first replays of a chip so tell its bias, the next what
-degrees and batches do to it. Where the tiers never differ nothing else is expected.
+The logarithm of costly over cheap is a Gaussian process, the sum of four parts of one size: what
+all plans share, what plans of one chip share, what plans of near levels share, and what those
+share that the cheap tier scores alike; a little is each plan's own. The first replays of a chip so
+tell its bias, the next what degrees, batches and load do to it. Where the tiers never differ
+nothing else is expected.
 
 References
 ----------
@@ -45,9 +46,17 @@ CERTAIN = 8.0
 
 @dataclass(frozen=True)
 class _Places:
-    """Where plans lie: on axes that have an order (n, a) from 0 to 1; names (n, b); chips (n,)."""
+    """Where plans lie.
+
+    Parameters
+    ----------
+    ordered, scores : (n, a) and (n, k) places from 0 to 1, on axes that have an order and in the
+        logarithm of each cheap objective
+    names, chips : (n, b) and (n,) codes
+    """
 
     ordered: Floats
+    scores: Floats
     names: Ints
     chips: Ints
 
@@ -79,7 +88,9 @@ def expected(
     """
     seen, cheap, costly = seen[-MOST_LEARNT:], _last(cheap), _last(costly)
     gap, is_known = _gaps(cheap, costly)
-    one, other = _places(layouts, seen[is_known]), _places(layouts, codes)
+    scores = _score_places(np.concatenate([cheap.points, told.points]))
+    one = _places(layouts, seen[is_known], scores[is_known])
+    other = _places(layouts, codes, scores[len(seen) :])
     median, spread = _processes(one, gap[is_known], other)
     shape = told.points.shape
     points = told.points * np.exp(median).reshape(shape)
@@ -114,14 +125,22 @@ def _gaps(cheap: Scores, costly: Scores) -> tuple[Floats, Codes]:
     return np.where(np.abs(gap) <= EQUAL, 0.0, gap), np.flatnonzero(is_known)
 
 
-def _places(layouts: Layouts, codes: Ints) -> _Places:
+def _score_places(points: Floats) -> Floats:
+    """Places of plans by the mean logarithm of each objective over sites; (n, k)."""
+    is_known = np.isfinite(points) & (points != 0)
+    sizes = np.log(np.abs(np.where(is_known, points, 1.0))).mean(axis=1)
+    places: Floats = sizes - sizes.min(axis=0)
+    return places / np.maximum(places.max(axis=0), 1e-12)
+
+
+def _places(layouts: Layouts, codes: Ints, scores: Floats) -> _Places:
     space = layouts.space
     is_varied = np.array([len(space.levels[name]) > 1 for name in space.axes])
     ordered = np.flatnonzero(~layouts.is_name & is_varied)
     columns = [_ranks(space.levels[space.axes[axis]])[codes[:, axis]] for axis in ordered]
     places = np.stack(columns, axis=1) if columns else np.zeros((len(codes), 0))
     names = codes[:, layouts.is_name & is_varied]
-    return _Places(places, names, codes[:, space.axes.index(ACCELERATOR)])
+    return _Places(places, scores, names, codes[:, space.axes.index(ACCELERATOR)])
 
 
 def _ranks(levels: tuple[object, ...]) -> Floats:
@@ -137,7 +156,7 @@ def _processes(seen: _Places, gap: Floats, asked: _Places) -> tuple[Floats, Floa
     """Median and standard deviation of each gap at some places; (n, sites x k) both.
 
     All gaps share the likeness of plans; each has a size of its own, with the guard band as its
-    prior. Likeness is that of highest marginal likelihood among few.
+    prior. What is told is the mean over few likenesses by how likely each makes the replays.
     """
     median = np.zeros((len(asked.chips), gap.shape[1]))
     if not len(gap):
@@ -145,55 +164,65 @@ def _processes(seen: _Places, gap: Floats, asked: _Places) -> tuple[Floats, Floa
     spread, differs = median.copy(), np.flatnonzero((gap != 0).any(axis=0))
     if not len(differs):
         return median, spread
-    y, apart, best = gap[:, differs], _distances(seen, seen), (-np.inf, 0.0, 0.0)
-    for nearness, own in product(NEARNESS, OWN_FRAC):
-        likelihood = _log_likelihood(_likeness(seen, seen, apart, nearness), own, y)
-        best = max(best, (likelihood, nearness, own))
-    _, nearness, own = best
-    root = _root(_likeness(seen, seen, apart, nearness), own)
-    cross = _likeness(asked, seen, _distances(asked, seen), nearness)
-    white, weights = np.linalg.solve(root, y), np.linalg.solve(root, cross.T)
-    left = np.maximum(1.0 + own - (weights**2).sum(axis=0), 0.0)
-    median[:, differs] = weights.T @ white
-    spread[:, differs] = np.sqrt(left[:, None] * _variance(white))
+    y, alike, cross = gap[:, differs], _Alike(seen, seen), _Alike(asked, seen)
+    fits = [
+        _fit(alike.over(nearness), cross.over(nearness), own, y)
+        for nearness, own in product(NEARNESS, OWN_FRAC)
+    ]
+    likelihoods = np.array([fit.log_likelihood for fit in fits])
+    weights = np.exp(likelihoods - likelihoods.max())
+    weights /= weights.sum()
+    middle = sum(w * fit.median for w, fit in zip(weights, fits, strict=True))
+    median[:, differs] = middle
+    both = [fit.variance + (fit.median - middle) ** 2 for fit in fits]
+    spread[:, differs] = np.sqrt(sum(w * v for w, v in zip(weights, both, strict=True)))
     return median, spread
 
 
-def _distances(one: _Places, other: _Places) -> Floats:
-    """Sum over axes of how far plans are apart; (n, m)."""
-    apart: Floats = np.zeros((len(one.chips), len(other.chips)))
-    for own, others in zip(one.ordered.T, other.ordered.T, strict=True):
-        apart += np.abs(own[:, None] - others[None])
-    for own_name, other_name in zip(one.names.T, other.names.T, strict=True):
-        apart += own_name[:, None] != other_name[None]
-    return apart
+@dataclass(frozen=True)
+class _Fit:
+    """Gaps by one likeness of plans: median and variance (n, gaps), and how likely it is."""
+
+    median: Floats
+    variance: Floats
+    log_likelihood: float
 
 
-def _likeness(one: _Places, other: _Places, apart: Floats, nearness: float) -> Floats:
-    """Correlation of gaps: a third shared by all, by a chip, by near plans each; (n, m)."""
-    of_chip = one.chips[:, None] == other.chips[None]
-    likeness: Floats = (1.0 + of_chip + np.exp(-apart / nearness)) / 3.0
-    return likeness
-
-
-def _root(likeness: Floats, own: float) -> Floats:
-    root: Floats = np.linalg.cholesky(likeness + own * np.eye(len(likeness)))
-    return root
-
-
-def _variance(white: Floats) -> Floats:
-    """Of each gap, from whitened replays and the prior; (gaps,)."""
+def _fit(alike: Floats, cross: Floats, own: float, gap: Floats) -> _Fit:
+    """Of replayed plans' gaps (m, gaps), with their likeness (m, m) and that of others (n, m)."""
+    root = np.linalg.cholesky(alike + own * np.eye(len(alike)))
+    white, weights = np.linalg.solve(root, gap), np.linalg.solve(root, cross.T)
+    left = np.maximum(1.0 + own - (weights**2).sum(axis=0), 0.0)
     total = PRIOR_REPLAYS * BAND_FRAC**2 + (white**2).sum(axis=0)
-    variance: Floats = total / (PRIOR_REPLAYS + len(white))
-    return variance
+    sizes = total / (PRIOR_REPLAYS + len(gap))
+    of_sizes = 0.5 * len(gap) * float(np.log(sizes).sum())
+    of_plans = gap.shape[1] * float(np.log(np.diag(root)).sum())
+    return _Fit(weights.T @ white, left[:, None] * sizes, -of_sizes - of_plans)
 
 
-def _log_likelihood(likeness: Floats, own: float, gap: Floats) -> float:
-    """Of the gaps, at the best size of each, up to a constant."""
-    root = _root(likeness, own)
-    variance = _variance(np.linalg.solve(root, gap))
-    of_sizes = 0.5 * len(gap) * float(np.log(variance).sum())
-    return -of_sizes - gap.shape[1] * float(np.log(np.diag(root)).sum())
+class _Alike:
+    """How far some plans are from others, and how alike their gaps are therefore."""
+
+    def __init__(self, one: _Places, other: _Places) -> None:
+        self.of_chip: Floats = (one.chips[:, None] == other.chips[None]).astype(float)
+        self.levels = _apart(one.ordered, other.ordered)
+        for own, others in zip(one.names.T, other.names.T, strict=True):
+            self.levels += own[:, None] != others[None]
+        self.scores = _apart(one.scores, other.scores)
+
+    def over(self, nearness: float) -> Floats:
+        """Correlation of gaps, a quarter for each part; (n, m)."""
+        near = np.exp(-self.levels / nearness) + np.exp(-self.scores / nearness)
+        likeness: Floats = (1.0 + self.of_chip + near) / 4.0
+        return likeness
+
+
+def _apart(one: Floats, other: Floats) -> Floats:
+    """Sum over columns of how far rows are apart; (n, m)."""
+    apart: Floats = np.zeros((len(one), len(other)))
+    for own, others in zip(one.T, other.T, strict=True):
+        apart += np.abs(own[:, None] - others[None])
+    return apart
 
 
 def _chance(told: Scores, cheap: Scores, costly: Scores) -> Floats:

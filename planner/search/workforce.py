@@ -163,6 +163,18 @@ def _in_processes(
         yield from processes.spread(engine, work, items, is_stopped)
 
 
+def _context() -> Any:
+    """How processes begin: forked from one that has loaded the program, where there is such.
+
+    Never from this one: a fork would inherit DuckDB's locks.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["planner.search.sweep"])
+    return context
+
+
 class Processes:
     """Processes of this machine that stay between calls; a context, left when the run ends.
 
@@ -173,7 +185,7 @@ class Processes:
     """
 
     def __init__(self, engine: Any, workers: int) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would inherit DuckDB's locks
+        context = _context()
         self.workers = workers
         self.pool = ProcessPoolExecutor(
             workers, context, _set_engine, (study_to_json(engine.study),)

@@ -44,8 +44,8 @@ SPACES = {
     ),
     "wide experts": (
         "serve_deepseek_wide_ep",
-        *("workload.chat.trace.duration_s=30", "workload.chat.trace.arrivals.requests_per_s=60"),
-        *("workload.chat.peak_window_s=15", "tp=1", "speculative=none"),
+        *("workload.chat.trace.duration_s=20", "workload.chat.trace.arrivals.requests_per_s=20"),
+        *("workload.chat.peak_window_s=10", "tp=1", "speculative=none"),
         *("max_batch=[32, 64, 128, 256]", "token_budget=[2048, 8192]"),
     ),
     "training": (
