@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.documents.purchase_replay import purchase_replay
 from planner.fleet.check import broken
 from planner.fleet.follow import books
 from planner.fleet.program import CARBON, COST, Program
@@ -84,3 +85,13 @@ def test_ten_years_four_sites_eight_chips_with_the_gap_stated():
     print(f"\nten years: {size}; {plan.status}, gap {plan.gap_frac:.2%} after {cpu_s:.0f} s")
     assert plan.is_there
     assert broken(problem, plan, books(problem, plan)) == []
+
+
+def test_a_purchase_plan_holds_when_it_is_replayed():
+    """A fleet would be bought that misses its latencies at its peak, or trains too late."""
+    study = read_study(ROOT / "tests" / "planner" / "grow.toml", catalogue_names())
+    document = purchase_replay(study, seeds=3)
+    assert document["violations"] == []
+    assert [line["stream"] for line in document["streams"]] == ["chat"]
+    (part,) = document["runs"][0]["parts"]
+    assert part["days"] <= part["days_to_date"]

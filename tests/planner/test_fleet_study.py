@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from small import planner
+from small import ROOT, planner
 
 from planner.archive.store import Archive
 from planner.study.read import read_study
@@ -165,3 +165,10 @@ def test_the_cheapest_row_is_the_cheapest_and_each_row_is_cleaner_than_the_last(
     assert found["gap_frac"] <= 0.005
     assert found["bound"] <= rows[0]["own_npv_usd"] * (1 + 1e-6)
     assert found["metrics"]["payback_months"] is None or found["metrics"]["payback_months"] >= 0
+
+
+def test_hardware_alone_has_nothing_to_replay():
+    """A person would wait for a replay of servers without work."""
+    found = planner("replay", ROOT / "studies" / "buy_in_one_period.toml")
+    assert found.code == 2
+    assert "without workloads" in found.err
