@@ -259,7 +259,7 @@ def waterfall(terms: Mapping[str, float], unit: str, total: str = "total") -> Ch
             alt.Tooltip("share:Q", format=".1%"),
         ],
     )
-    words = shared.mark_text(align="left", dx=5, fontSize=12).encode(
+    words = shared.mark_text(align="left", dx=5, fontSize=12, color=MARKED).encode(
         y=y, x="end:Q", text="words:N"
     )
     told = ", ".join(f"{row['term']} {row['words']}" for row in rows)
@@ -310,7 +310,7 @@ def bars(
     y = alt.Y(f"{name}:N", sort=[row[name] for row in rows], axis=_names())
     x = _from_zero(count, count, [row[count] for row in rows])
     drawn = shared.mark_bar(height=BAR_PX - 8).encode(y=y, x=x, color=_shaded(colour, shades))
-    words = shared.mark_text(align="left", dx=5).encode(
+    words = shared.mark_text(align="left", dx=5, color=MARKED).encode(
         y=y, x=x, text=alt.Text(f"{count}:Q", format=",")
     )
     told = ", ".join(f"{row[name]} {row[count]:,}" for row in rows)
@@ -344,7 +344,7 @@ def paired(rows: Sequence[Row], unit: str, shades: Mapping[str, str] = BEFORE_AF
         ),
         tooltip=["term:N", "when:N", alt.Tooltip("value:Q", format=",.4~g", title=unit)],
     )
-    words = shared.mark_text(align="left", dx=4, fontSize=11).encode(
+    words = shared.mark_text(align="left", dx=4, fontSize=11, color=MARKED).encode(
         y=y, yOffset=offset, x="value:Q", text=alt.Text("value:Q", format=",.3~g")
     )
     told = ", ".join(f"{row['term']} {row['when']} {row['value']:.4g}" for row in rows)

@@ -443,3 +443,17 @@ def test_two_visits_at_once_keep_their_own_plans(stored, monkeypatch):
     other.run()
     assert one.sidebar.selectbox(key="chosen").value == plan
     assert other.sidebar.selectbox(key="chosen").value != plan
+
+
+def test_no_word_of_a_chart_is_black(app):
+    """On a dark page the figures beside the bars would not be seen."""
+    for name in ("front", "why", "compare", "removed", "what_if"):
+        turned(app, name)
+        for chart in app.get("vega_lite_chart"):
+            spec = json.loads(chart.proto.spec)
+            for layer in spec.get("layer", [spec]):
+                mark = (
+                    layer["mark"] if isinstance(layer["mark"], dict) else {"type": layer["mark"]}
+                )
+                is_word = mark["type"] == "text"
+                assert not is_word or "color" in mark or "color" in layer["encoding"], name

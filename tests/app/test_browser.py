@@ -39,6 +39,14 @@ PATIENCE_S = 90.0
 
 
 @contextlib.contextmanager
+def visited(browser, db):
+    """The app over a database of the test's own; the browser leaves before it ends."""
+    with served(db) as address:
+        yield address
+        browser.get("about:blank")
+
+
+@contextlib.contextmanager
 def served(db):
     """The app in a process of its own, as `planner app` starts it; its address."""
     with socket.socket() as free:
@@ -227,7 +235,7 @@ def test_a_walk_through_every_page(browser, address, stored, tmp_path):
 
 def test_a_purchase_plan_is_drawn(browser, gated, tmp_path):
     """Charts of cash, capacity, power and carbon would stay empty."""
-    with served(gated) as address:
+    with visited(browser, gated) as address:
         opened(browser, address)
         turn(browser, "fleet", "What to buy, when and where?")
         charts = '[data-testid="stVegaLiteChart"] canvas, [data-testid="stVegaLiteChart"] svg'
@@ -307,6 +315,20 @@ def shades(colour):
     return [float(part) for part in re.findall(r"[\d.]+", colour)[:3]]
 
 
+def test_a_gigabyte_is_not_taken(browser, address, tmp_path):
+    """One file would fill the memory of the machine that serves the page."""
+    large = tmp_path / "study.toml"
+    with large.open("wb") as file:
+        file.truncate(1 << 30)
+    opened(browser, address)
+    turn(browser, "start", "What do I want to know?")
+    done(lambda: choice(browser, "a file of mine").click())
+    settled(browser)
+    done(lambda: found(browser, 'input[type="file"]')[0].send_keys(str(large)))
+    says(browser, "2.0MB or smaller")
+    says(browser, "Pick a study, bring one, or write one.")
+
+
 def test_two_who_look_at_once_see_their_own_plans(browser, address):
     """One person's click would change what another is reading."""
     opened(browser, address)
@@ -331,7 +353,7 @@ def test_two_who_look_at_once_see_their_own_plans(browser, address):
 def test_studies_are_composed_run_found_again_and_stopped(browser, tmp_path):
     """A run would be lost with the page that began it, or could not be ended from there."""
     archive = Archive(tmp_path / "planner.duckdb", 5)
-    with served(archive.path) as address:
+    with visited(browser, archive.path) as address:
         browser.get(f"{address}start")
         settled(browser)
         done(lambda: choice(browser, "a form").click())
@@ -350,7 +372,6 @@ def test_studies_are_composed_run_found_again_and_stopped(browser, tmp_path):
         settled(browser)
         press(browser, f"Stop {run}")
         until(lambda: archive.run(run).summary is not None, PlanError)
-        browser.get("about:blank")
     assert archive.run(run).state(datetime.now(UTC).replace(tzinfo=None)) == "stopped"
 
 
