@@ -104,13 +104,20 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
         host_memory_bytes=_host_column(tables, rows, "host_memory_gbytes"),
         host_memory_bytes_per_s=_host_column(tables, rows, "host_memory_gbytes_per_s"),
         devices_per_host=_codes([int(row.need("devices_per_host")) for row in rows]),
-        gemm=GemmCurve(**_curve(tables, "efficiency_gemm", GemmCurve, _gemm_keys(rows))),
+        gemm=_products(tables, rows),
         attention=AttentionCurve(**_flat(tables, "efficiency_attention", AttentionCurve, rows)),
         stream=StreamCurve(**_flat(tables, "efficiency_stream", StreamCurve, rows)),
         scaleup=_links(tables, rows, "scaleup"),
         scaleout=_links(tables, rows, "scaleout"),
         power=PowerCurve(**_flat(tables, "power_curves", PowerCurve, rows)),
     )
+
+
+def _products(tables: Tables, rows: Sequence[Row]) -> GemmCurve:
+    """Product curves of any software, which end at their own flop_frac_max."""
+    keys = _gemm_keys(rows)
+    cells = _curve(tables, "efficiency_gemm", GemmCurve, keys, without=("most_flop_frac",))
+    return GemmCurve(**cells, most_flop_frac=np.ones((len(rows), len(PRECISIONS))))
 
 
 def _host_link(tables: Tables, rows: Sequence[Row]) -> Floats:
@@ -201,8 +208,10 @@ def _flat(tables: Tables, table: str, kind: type[Columns], rows: Sequence[Row]) 
     return {name: values[:, 0] for name, values in wide.items()}
 
 
-def _curve(tables: Tables, table: str, kind: type[Columns], keys: Keys) -> dict[str, Any]:
-    """Fields of a curve, shape (chips, columns)."""
+def _curve(
+    tables: Tables, table: str, kind: type[Columns], keys: Keys, without: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Fields of a curve, shape (chips, columns), without some."""
     found = tables[table]
     return {
         spec.name: np.array(
@@ -212,4 +221,5 @@ def _curve(tables: Tables, table: str, kind: type[Columns], keys: Keys) -> dict[
             ]
         )
         for spec in fields(kind)
+        if spec.name not in without
     }

@@ -101,6 +101,7 @@ def engine_curves(tables: Tables, engine: str, rows: Sequence[Row]) -> EngineCur
         latent_decode=core("latent_decode", CACHES),
         all_reduce=_reduces(tables, engine, "all_reduce", rows, chips),
         all_reduce_once=_reduces(tables, engine, "all_reduce_once", rows, chips),
+        all_reduce_switched=_reduces(tables, engine, SWITCHED, rows, chips),
     )
 
 
@@ -144,13 +145,18 @@ def _only(curve: AttentionCurve) -> AttentionCurve:
     return AttentionCurve(**{f.name: getattr(curve, f.name)[:, 0] for f in fields(curve)})
 
 
+SWITCHED = "all_reduce_switched"
+
+
 def _reduces(
     tables: Tables, engine: str, kernel: str, rows: Sequence[Row], chips: Chips
 ) -> LinkCurve:
-    """One way of the engine's all-reduce, or the library's ring."""
+    """One way of the all-reduce, or the library's ring; by the switch only where timed."""
     column = OPERATIONS.index("all_reduce")
     any_link = [getattr(chips.scaleup, f.name)[:, column] for f in fields(LinkCurve)]
     cells: list[Floats] = [np.array(values, dtype=float) for values in any_link]
+    if kernel == SWITCHED:
+        cells[1] = np.full(len(rows), np.inf)
     for i, row in enumerate(rows):
         timed = _timed(tables, engine, row, kernel, "bf16")
         if timed:

@@ -57,7 +57,8 @@ class GemmCurve(Columns):
     """Time of a matrix product, per chip and precision.
 
     seconds = floor_s + max(flop / (peak x frac), bytes / (HBM rate x hbm_frac)),
-    frac = flop_frac_max x m/(m+rows_half) x n/(n+columns_half) x k/(k+inner_half).
+    frac = flop_frac_max x m/(m+rows_half) x n/(n+columns_half) x k/(k+inner_half), and
+    most_flop_frac at the most: no product that was timed reached more.
     All fields have shape (n, len(PRECISIONS)); NaN where the chip lacks the precision.
     """
 
@@ -67,6 +68,7 @@ class GemmCurve(Columns):
     inner_half: Floats
     hbm_frac: Floats
     floor_s: Floats
+    most_flop_frac: Floats
 
 
 @dataclass(frozen=True)

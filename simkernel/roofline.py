@@ -42,7 +42,8 @@ class Work(NamedTuple):
 class GemmRates(Columns):
     """One precision's matrix products on each chip of a block; shape (n,).
 
-    Seconds per flop and per byte, at peak and as reached by an infinitely large product.
+    Seconds per flop and per byte, at peak and as reached by an infinitely large product;
+    `least_s_per_flop` where no product is faster, 0 where the saturation says it all.
     """
 
     peak_s_per_flop: Floats
@@ -53,6 +54,7 @@ class GemmRates(Columns):
     columns_half: Floats
     inner_half: Floats
     floor_s: Floats
+    least_s_per_flop: Column = 0.0
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,8 @@ def gemm_work(
     padded = padded * (inner + rates.inner_half)
     moved = (inner * (rows * left_bytes + columns * right_bytes) + area * result_bytes) * groups
     compute_s = padded * (2.0 * groups) * rates.best_s_per_flop
+    if np.ndim(rates.least_s_per_flop):
+        compute_s = np.maximum(compute_s, area * inner * (2.0 * groups) * rates.least_s_per_flop)
     hbm_s = moved * rates.best_s_per_byte
     return Work(
         compute_s=compute_s,

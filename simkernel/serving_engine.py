@@ -162,8 +162,9 @@ class EngineCurves:
     gemm, grouped : (n, len(PRECISIONS)) products, and grouped ones of experts
     prefill, latent_prefill : (n,) attention over a prompt
     decode, latent_decode : (n, 2) attention of one query over a cache in 16 bits, and in fewer
-    all_reduce, all_reduce_once : (n,) inside the scale-up domain, in a ring, and whole messages
-        to all peers at once
+    all_reduce, all_reduce_once, all_reduce_switched : (n,) inside the scale-up domain: in a ring,
+        whole messages to all peers at once, and added up by the switch; no end of time where it
+        cannot
     """
 
     gemm: GemmCurve
@@ -174,3 +175,4 @@ class EngineCurves:
     latent_decode: AttentionCurve
     all_reduce: LinkCurve
     all_reduce_once: LinkCurve
+    all_reduce_switched: LinkCurve

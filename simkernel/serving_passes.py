@@ -258,6 +258,10 @@ def _small_kernels(engine: Engine, kind: LayerKind, hidden: int) -> Pass:
     return Pass(floor_s=floor)
 
 
+SWITCHED_FROM = 4
+"""Devices from which a library lets the switches add up (NVIDIA/nccl, src/transport/nvls.cc: more
+than two on a switch that can)."""
+
 HEAD_NORMS = 0.4
 """Norms of queries and keys, two more small kernels beside the five of a layer (norms, rotation,
 cache write, activation, quantisation)."""
@@ -273,8 +277,8 @@ def _has_head_norms(kind: LayerKind, hidden: int) -> bool:
 def _reduces(rig: Rig, share: Share, kind: LayerKind) -> Pass:
     """All-reduce of whole activations after attention and after the MLP (Megatron-LM, 2019).
 
-    Small messages go to all peers at once, large ones in a ring. With attention copies the MLP's
-    results come back by the exchange between experts instead.
+    Small messages go to all peers at once, large ones in a ring or up to the switch, which adds
+    up. With attention copies the MLP's results come back by the exchange between experts instead.
     """
     payload = share.tokens * rig.model.hidden * WIDE_BYTES
     group, once = rig.placement.tensor, rig.curves.all_reduce_once
@@ -282,6 +286,10 @@ def _reduces(rig: Rig, share: Share, kind: LayerKind) -> Pass:
     wire = rig.chips.scaleup_bytes_per_s * once.wire_frac
     latency_frac = rig.engine.reduce_latency_frac
     at_once_s = once.base_s * latency_frac + (group.size - 1.0) * payload / wire
+    up = rig.curves.all_reduce_switched
+    up_s = payload / (rig.chips.scaleup_bytes_per_s * up.wire_frac)
+    switched_s = np.where(group.size >= SWITCHED_FROM, up.base_s * latency_frac, np.inf) + up_s
+    at_once_s = np.minimum(at_once_s, switched_s)
     on_wire_s = np.maximum(ring.inside_s, ring.outside_s)
     in_ring_s = on_wire_s + (ring.floor_s - on_wire_s) * latency_frac
     quickest_s = np.where(group.domains > 1, in_ring_s, np.minimum(at_once_s, in_ring_s))
@@ -424,10 +432,12 @@ def _products_on(chips: Chips, codes: Floats, engine: Engine, more: Column) -> G
     memory = np.where(is_narrow, engine.narrow_memory_rate_frac, engine.memory_rate_frac)
     memory = np.where(is_least, engine.least_memory_rate_frac, memory)
     rates = gemm_rates(chips, codes, reached)
+    most = chips.gemm.most_flop_frac[np.arange(len(chips)), codes] * reached
     return replace(
         rates,
         floor_s=rates.floor_s * engine.kernel_floor_frac,
         best_s_per_flop=np.maximum(rates.best_s_per_flop, rates.peak_s_per_flop),
+        least_s_per_flop=rates.peak_s_per_flop / np.minimum(most, 1.0),
         best_s_per_byte=np.maximum(
             rates.best_s_per_byte / memory, rates.peak_s_per_byte / MOST_MEMORY_RATE_FRAC
         ),

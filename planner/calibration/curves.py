@@ -7,7 +7,7 @@ here: where measurements come from, and what stands for a chip nobody has measur
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -119,6 +119,7 @@ def fit_gemm(
     peak_flop_per_s: float,
     hbm_bytes_per_s: float,
     value_bytes: tuple[float, float, float],
+    is_capped: bool = False,
 ) -> Fit:
     """The product curve of one chip and precision.
 
@@ -128,12 +129,15 @@ def fit_gemm(
     peak_flop_per_s : dense peak of the precision [flop/s]
     hbm_bytes_per_s : [bytes/s]
     value_bytes : of the left, right and resulting matrix [bytes]
+    is_capped : products that are larger than all timed ones reach no more than the best of those
 
     Returns
     -------
     Fit with the columns of hardware.GemmCurve; errors over rows >= LARGE_ROWS
     """
     weight = np.where(measured.rows >= LARGE_ROWS, 1.0, SMALL_WEIGHT)
+    flop = 2.0 * measured.rows * measured.inner * measured.columns
+    most = min(float(np.max(flop / measured.seconds)) / peak_flop_per_s, 1.0)
 
     def seconds(x: Floats) -> Floats:
         rates = GemmRates(
@@ -145,6 +149,7 @@ def fit_gemm(
             columns_half=x[2],
             inner_half=x[3],
             floor_s=x[5],
+            least_s_per_flop=1 / np.array([peak_flop_per_s * most]) if is_capped else 0.0,
         )
         work = gemm_work(rates, measured.rows, measured.inner, measured.columns, value_bytes)
         return np.asarray(work.elapsed_s)
@@ -161,7 +166,9 @@ def fit_gemm(
     high = (1.0, 2000.0, 3000.0, 4000.0, 1.0, 4e-5)
     x = robust_fit(log_errors, starts, low, high)
     names = ("flop_frac_max", "rows_half", "columns_half", "inner_half", "hbm_frac", "floor_s")
-    return summary(names, x, seconds(x), measured.seconds, measured.rows >= LARGE_ROWS)
+    fit = summary(names, x, seconds(x), measured.seconds, measured.rows >= LARGE_ROWS)
+    most_frac = {"most_flop_frac": float(f"{most:.4g}")} if is_capped else {}
+    return replace(fit, values={**fit.values, **most_frac})
 
 
 def fit_attention(measured: Cores, peak_flop_per_s: float, hbm_bytes_per_s: float) -> Fit:

@@ -57,8 +57,8 @@ HEAD = 128
 LATENT, LATENT_VALUE = 576, 512  # DeepSeek-V3 config.json: kv_lora_rank + rope, kv_lora_rank
 KEY, VALUE = 192, 128  # the same: nope + rope, v_head_dim
 NUMBERS = (
-    "flop_frac_max", "rows_half", "columns_half", "inner_half", "tokens_half", "hbm_frac",
-    "floor_s", "wire_frac", "step_s",
+    "flop_frac_max", "most_flop_frac", "rows_half", "columns_half", "inner_half", "tokens_half",
+    "hbm_frac", "floor_s", "wire_frac", "step_s",
 )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def fit_found(found: Found, plate: Nameplate) -> Fit | None:
     each = MXFP4_BYTES if found.precision == "mxfp4" else VALUE_BYTES[found.precision]
     rows = found.rows
     if isinstance(rows, Products):
-        return fit_gemm(rows, peak, bytes_per_s, (each, each, RESULT_BYTES))
+        return fit_gemm(rows, peak, bytes_per_s, (each, each, RESULT_BYTES), is_capped=True)
     if isinstance(rows, Grouped):
         return fit_grouped(rows, peak, bytes_per_s, each)
     if isinstance(rows, Attended):
@@ -162,16 +162,28 @@ def fit_core(
     return summary(names, x, seconds(x), measured, np.ones(len(measured), dtype=bool))
 
 
-def fit_reduces(rows: Reduced, wire_bytes_per_s: float) -> dict[str, Fit]:
-    """Both ways of an all-reduce: whole messages to all at once, or in a ring; the faster counts.
+SWITCHED_FROM = 4.0
+"""Devices from which a library lets the switches add up (NVIDIA/nccl, src/transport/nvls.cc: more
+than two on a switch that can)."""
+
+SUMMING = ("H100-SXM", "H200-SXM", "B200-SXM", "B300-SXM", "GB200", "GB300")
+"""Timed chips whose scale-up switches can (NVIDIA H100 white paper: NVLink SHARP)."""
+
+
+def fit_reduces(rows: Reduced, wire_bytes_per_s: float, is_summing: bool) -> dict[str, Fit]:
+    """The ways of an all-reduce, of which the fastest counts.
+
+    Whole messages to all at once, in a ring, or up to the switch, which adds up, and down.
 
     Parameters
     ----------
     rows : (n,) timings inside a node
     wire_bytes_per_s : per device and direction [bytes/s]
+    is_summing : the switch can add up
     """
     others = rows.devices - 1.0
     once_bytes, ring_bytes = (k * rows.message_bytes for k in (others, 2 * others / rows.devices))
+    never_s = np.where((rows.devices >= SWITCHED_FROM) & is_summing, 0.0, np.inf)
 
     def once(x: Floats) -> Floats:
         return np.asarray(x[0] + once_bytes / (wire_bytes_per_s * x[1]))
@@ -179,22 +191,31 @@ def fit_reduces(rows: Reduced, wire_bytes_per_s: float) -> dict[str, Fit]:
     def ring(x: Floats) -> Floats:
         return np.asarray(x[2] + 2 * others * x[3] + ring_bytes / (wire_bytes_per_s * x[4]))
 
+    def switched(x: Floats) -> Floats:
+        return np.asarray(x[5] + never_s + rows.message_bytes / (wire_bytes_per_s * x[6]))
+
     def seconds(x: Floats) -> Floats:
-        return np.asarray(np.minimum(once(x), ring(x)))
+        return np.asarray(np.minimum(np.minimum(once(x), ring(x)), switched(x)))
 
     x = robust_fit(
         lambda x: np.log(seconds(x) / rows.seconds),
-        starts=[(4e-6, 0.5, 1e-5, 5e-7, 0.8), (1e-5, 0.3, 1e-5, 1e-6, 0.6)],
-        low=(1e-7, 0.05, 1e-7, 1e-9, 0.05),
-        high=(1e-4, 2.0, 1e-4, 2e-5, 2.0),
+        starts=[(4e-6, 0.5, 1e-5, 5e-7, 0.8, 2e-5, 0.6), (1e-5, 0.3, 1e-5, 1e-6, 0.6, 2e-5, 0.5)],
+        low=(1e-7, 0.05, 1e-7, 1e-9, 0.05, 1e-7, 0.05),
+        high=(1e-4, 2.0, 1e-4, 2e-5, 2.0, 1e-4, 1.0),
     )
     every = np.ones(len(rows), dtype=bool)
-    names = ("floor_s", "wire_frac", "ring_floor_s", "step_s", "ring_frac")
+    names = (
+        "floor_s", "wire_frac", "ring_floor_s", "step_s", "ring_frac", "up_floor_s", "up_frac",
+    )  # fmt: skip
     fit = summary(names, x, seconds(x), rows.seconds, every)
     v, errors = fit.values, (fit.median_error_frac, fit.p90_error_frac, fit.rows)
     in_ring = {"floor_s": v["ring_floor_s"], "step_s": v["step_s"], "wire_frac": v["ring_frac"]}
     at_once = {"floor_s": v["floor_s"], "step_s": 0.0, "wire_frac": v["wire_frac"]}
-    return {"all_reduce": Fit(in_ring, *errors), "all_reduce_once": Fit(at_once, *errors)}
+    made = {"all_reduce": Fit(in_ring, *errors), "all_reduce_once": Fit(at_once, *errors)}
+    if is_summing:
+        up = {"floor_s": v["up_floor_s"], "step_s": 0.0, "wire_frac": v["up_frac"]}
+        made["all_reduce_switched"] = Fit(up, *errors)
+    return made
 
 
 Curves = dict[tuple[str, str, str, str], tuple[Fit, str]]
@@ -208,7 +229,7 @@ def curves(found: Sequence[Found], plates: dict[str, Nameplate]) -> Curves:
         plate, key = plates[item.chip], (item.engine, item.chip)
         fits: dict[str, Fit | None]
         if isinstance(item.rows, Reduced):
-            fits = {**fit_reduces(item.rows, plate.scaleup_bytes_per_s)}
+            fits = {**fit_reduces(item.rows, plate.scaleup_bytes_per_s, item.chip in SUMMING)}
         else:
             fits = {item.kernel: fit_found(item, plate)}
         for kernel, fit in fits.items():
@@ -224,7 +245,7 @@ def _twin(key: tuple[str, str, str, str], made: Curves) -> tuple[Fit, str]:
     closest = min(near, key=lambda e: near[e][0].median_error_frac)
     if own[0].median_error_frac > HOST_BOUND_FRAC:
         return _instead(key[0], closest, near)
-    if key[2] == "all_reduce_once" or key[2] == "all_reduce":
+    if key[2].startswith("all_reduce"):
         small = {e: made[e, key[1], "all_reduce_once", key[3]][0] for e in near}
         fastest = min(small, key=lambda e: small[e].values["floor_s"])
         quick_s = SLOWER_THAN_TWIN * small[fastest].values["floor_s"]

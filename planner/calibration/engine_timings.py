@@ -243,6 +243,7 @@ def _rows(
             return
     for name in sorted({line[0] for line in lines} & set(PRECISION_OF)):
         mine = np.array([line[1:] for line in lines if line[0] == name], dtype=float)
-        mine = mine[:: max(len(mine) // MOST_SHAPES, 1)]
+        if len(mine) > MOST_SHAPES:  # every so many of a sorted grid would miss whole widths
+            mine = mine[np.sort(np.random.default_rng(0).permutation(len(mine))[:MOST_SHAPES])]
         if len(mine) >= fewest:
             yield PRECISION_OF[name], kernel.kind(*mine.T)

@@ -144,4 +144,5 @@ def _curves(catalog: Catalog, row: TruthRow, accelerator: str) -> EngineCurves:
     if release not in EARLIER_REDUCES:
         return curves
     then = catalog.engine_curves(EARLIER_REDUCES[release], [accelerator])
-    return replace(curves, all_reduce=then.all_reduce, all_reduce_once=then.all_reduce_once)
+    ways = ("all_reduce", "all_reduce_once", "all_reduce_switched")
+    return replace(curves, **{way: getattr(then, way) for way in ways})

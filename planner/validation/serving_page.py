@@ -205,7 +205,7 @@ WEAK = """
 - Time to first token holds what clients, warm-up and start-ups add: runs before January 2026 had
   no warm-up, and the first crowd of some waited for kernels to be compiled.
 - Prompts of 8,192 tokens on eight H100 or H200 under vLLM come out a third too slow.
-- The floor of TensorRT-LLM's kernels is 4% of the isolated one: launches are in the layer's.
+- The floor of TensorRT-LLM's kernels is 5% of the isolated one: launches are in the layer's.
 - Small kernels of latent attention are taken to shorten from a tenth of a millisecond a layer in
   September 2025 to a few microseconds in spring 2026: seen on DeepSeek alone, by estimated dates.
 - DeepSeek-V3.1 in nvfp4 with attention copies is two rows of one release; whether it drafts

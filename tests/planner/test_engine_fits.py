@@ -1,8 +1,10 @@
 """Engine curves: a known curve is found again, and a badly timed kernel gives way to its twin."""
 
+import duckdb
 import numpy as np
 import pytest
 
+from planner.calibration import engine_timings
 from planner.calibration.curves import Products
 from planner.calibration.engine_fits import curves, fit_grouped, fit_reduces
 from planner.calibration.engine_timings import Found, Grouped, Reduced, read_engines
@@ -51,10 +53,38 @@ def test_small_and_large_all_reduces_keep_their_own_way():
     devices, message = (x.ravel() for x in np.meshgrid([2.0, 4.0, 8.0], 2.0 ** np.arange(10, 27)))
     once = 3e-6 + (devices - 1) * message / (WIRE * 0.6)
     ring = 2e-5 + 2 * (devices - 1) / devices * message / (WIRE * 0.75)
-    found = fit_reduces(Reduced(devices, message, np.minimum(once, ring)), WIRE)
+    found = fit_reduces(Reduced(devices, message, np.minimum(once, ring)), WIRE, is_summing=False)
+    assert "all_reduce_switched" not in found
     assert found["all_reduce_once"].values["floor_s"] == pytest.approx(3e-6, rel=0.02)
     assert found["all_reduce_once"].values["wire_frac"] == pytest.approx(0.6, rel=0.02)
     assert found["all_reduce"].values["wire_frac"] == pytest.approx(0.75, rel=0.03)
+
+
+def test_a_switch_that_adds_up_is_told_from_a_ring():
+    """Eight devices would pay for a ring's bytes: 128 MB took 0.75 ms where 0.57 were timed."""
+    devices, message = (x.ravel() for x in np.meshgrid([2.0, 4.0, 8.0], 2.0 ** np.arange(10, 28)))
+    once = 3e-6 + (devices - 1) * message / (WIRE * 0.6)
+    ring = 1e-5 + 2 * (devices - 1) / devices * message / (WIRE * 0.7)
+    up = np.where(devices >= 4, 2e-5 + message / (WIRE * 0.55), np.inf)
+    seconds = np.minimum(np.minimum(once, ring), up)
+    found = fit_reduces(Reduced(devices, message, seconds), WIRE, is_summing=True)
+    assert found["all_reduce_switched"].values["wire_frac"] == pytest.approx(0.55, rel=0.02)
+    assert found["all_reduce"].values["wire_frac"] == pytest.approx(0.7, rel=0.03)
+
+
+def test_a_curve_sees_every_width_that_was_timed(tmp_path, monkeypatch):
+    """Every so many rows of a sorted grid are always the same widths: the widest were never seen,
+    and products wider than those came out at 98% of the peak."""
+    path = tmp_path / "gemm_perf.parquet"
+    duckdb.sql(
+        "select 'fp8' as gemm_dtype, m.m, k.k, n.n, 0.1 as latency from "
+        "(select unnest([1, 16, 256, 4096]) as m) m, (select unnest([512, 2048, 8192]) as k) k, "
+        "(select unnest([512, 1024, 4096, 16384]) as n) n"
+    ).write_parquet(str(path))
+    monkeypatch.setattr(engine_timings, "MOST_SHAPES", 24)
+    ((_, rows),) = engine_timings._rows(path, engine_timings._KERNELS[0], 12)
+    assert len(rows) == 24
+    assert set(rows.columns) == {512.0, 1024.0, 4096.0, 16384.0}
 
 
 def test_timings_with_a_launch_in_them_give_way_to_a_twin():

@@ -40,6 +40,17 @@ def test_one_wild_timing_does_not_move_the_curve():
     assert got == pytest.approx(clean, rel=0.1)
 
 
+def test_a_capped_curve_ends_where_timings_end():
+    """A product wider than all that were timed would come near the peak, which none reaches."""
+    rows = products()
+    flop = 2 * rows.rows * rows.inner * rows.columns
+    fit = fits.fit_gemm(rows, PEAK, HBM, (2, 2, 2), is_capped=True)
+    assert fit.values["most_flop_frac"] == pytest.approx(
+        np.max(flop / rows.seconds) / PEAK, rel=1e-3
+    )
+    assert fit.values["most_flop_frac"] < fit.values["flop_frac_max"]
+
+
 def test_a_fit_never_exceeds_the_peak():
     """A timing faster than the nameplate would make a share of peak above one."""
     rows = products()

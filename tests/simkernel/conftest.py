@@ -36,7 +36,9 @@ def chip(**changes):
         "host_memory_bytes": one * 250e9,
         "host_memory_bytes_per_s": one * 75e9,
         "devices_per_host": np.array([8]),
-        "gemm": GemmCurve(gemm * 0.8, gemm * 96, gemm * 96, gemm * 96, gemm * 0.8, gemm * 3e-6),
+        "gemm": GemmCurve(
+            *(gemm * 0.8, gemm * 96, gemm * 96, gemm * 96, gemm * 0.8, gemm * 3e-6), gemm
+        ),
         "attention": AttentionCurve(one * 0.65, one * 512, one * 0.8, one * 5e-6, one * 0.8),
         "stream": StreamCurve(one * 0.85, one * 2e-6),
         "scaleup": LinkCurve(link * 0.8, link * 8e-6, link * 5e-7, link * 0.0, link * 0.0),
