@@ -123,15 +123,19 @@ _ENGINE: list[Any] = []
 def _set_engine(study_json: str) -> None:
     """Each process reads the study once; Ctrl-C is the first process's business."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     study = study_from_json(study_json)
     _ENGINE[:] = [PHYSICS[study.kind].prepare(study)]
 
 
-def _end_with(parent: int) -> None:
-    """A process whose parent was killed has nobody to work for."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
+def _end_with_parent() -> None:
+    """A process whose run was killed has nobody to work for.
+
+    The run is not the parent that the system knows, where processes are forked from a server.
+    """
+    run = multiprocessing.parent_process()
+    if run is not None:
+        run.join()
     os._exit(1)
 
 
