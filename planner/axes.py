@@ -283,6 +283,8 @@ ALIASES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "schedule": {
             "1f1b": DEFAULT_SCHEDULE,  # a Python file cannot start with a digit
             "zb_h1": "zero_bubble",
+            "zb_h2": "zero_bubble_h2",
+            "zb_v": "zero_bubble_v",
             "dualpipe": "dual_pipe",
             "dualpipev": "dual_pipe_v",
         },

@@ -57,7 +57,8 @@ def stage_events(found: TrainingReplay) -> Iterator[Event]:
         last_s = float(step.walked.end_s[step.pipeline.program.first[device + 1] - 1])
         yield _event("gradients", STAGES, device, last_s, done_s)
         update_s = step.pipeline.optimiser_s
-        yield _event("optimiser", STAGES, device, step.step_s - update_s, step.step_s)
+        from_s = done_s if step.pipeline.runs_on else step.step_s - update_s
+        yield _event("optimiser", STAGES, device, from_s, from_s + update_s)
 
 
 def link_events(found: TrainingReplay) -> Iterator[Event]:

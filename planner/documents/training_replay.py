@@ -112,9 +112,9 @@ def critical_path(step: StepReplay) -> dict[str, Any]:
         name: float(took_s[program.cost[items] == code].sum()) for code, name in enumerate(NAMES)
     }
     spent = {name: value for name, value in spent.items() if value > 0.0}
-    spent["wait"] = step.passes_s if not len(items) else float(walked.end_s[items[-1]])
-    spent["wait"] -= float(took_s.sum())
-    device = int(np.argmax(step.done_s))
+    device = step.last_device
+    ended_s = step.passes_s if not len(items) else float(walked.end_s[items[-1]])
+    spent["wait"] = ended_s - float(step.begun_s[device]) - float(took_s.sum())
     spent["data_parallel"] = float(step.done_s[device] - walked.end_s[items[-1]])
     spent["optimiser"] = step.pipeline.optimiser_s
     return {"seconds": spent, "passes": len(items), "runs": _runs(step, items)}

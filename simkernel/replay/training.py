@@ -52,6 +52,7 @@ class Pipeline:
     device_layers : (3,) layers of the first, an inner and the last device
     each_gather, each_reduce : of weights and gradients beside every pass, by kind of stage
     is_folded : a device serves a stage and its mirror
+    runs_on : devices go on to their next step without waiting for the others
     """
 
     program: Program
@@ -71,6 +72,7 @@ class Pipeline:
     each_gather: tuple[Pass, ...]
     each_reduce: tuple[Pass, ...]
     is_folded: bool
+    runs_on: bool
 
     @property
     def devices(self) -> int:
@@ -115,8 +117,9 @@ def pipeline_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPla
     rows = plans.take(np.zeros(len(mixes.layers), dtype=np.int64))
     layout = layout_of(job, model, chips, rows, mixes.layers)
     turns = turns_of(rows, layout, job.stack)
+    schedule = plugins.names("schedules")[int(plans.schedule_code[0])]
     program = program_of(
-        plugins.names("schedules")[int(plans.schedule_code[0])],
+        schedule,
         int(plans.pipeline_parallel[0]),
         int(plans.virtual_stages[0]),
         int(plans.micro_batches[0]),
@@ -148,6 +151,7 @@ def pipeline_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPla
         each_gather=tuple(one.each_gather for one in exposed),
         each_reduce=tuple(one.each_reduce for one in exposed),
         is_folded=bool(plans.stages_held[0] > 1),
+        runs_on=bool(plugins.find("schedules", schedule).STEPS_RUN_ON),
     )
 
 

@@ -21,6 +21,8 @@ Every file exports
     NEEDS_PIPELINE: with one stage it is the plain schedule
     RUNS_FULL_RECOMPUTE: whole layers can be run again in it
     PUTS_OFF_WEIGHTS: some gradients of weights come long after those of their inputs
+    STEPS_RUN_ON: a device begins its next step when it has ended this one, whatever the others do;
+        `span` is then from the end of a device's step to the end of its next
 `stages` are devices along the pipeline, except where devices hold two stages and nobody a copy:
 there the model is cut into twice as many. A parametrised test plays `order` event by event and
 holds it to `span` and `in_flight`.

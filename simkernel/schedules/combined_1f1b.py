@@ -32,6 +32,7 @@ NEEDS_EXPERT_PARALLEL = True
 NEEDS_PIPELINE = False
 RUNS_FULL_RECOMPUTE = False
 PUTS_OFF_WEIGHTS = False
+STEPS_RUN_ON = False
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

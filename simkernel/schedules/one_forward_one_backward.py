@@ -17,6 +17,7 @@ NEEDS_EXPERT_PARALLEL = False
 NEEDS_PIPELINE = True
 RUNS_FULL_RECOMPUTE = True
 PUTS_OFF_WEIGHTS = False
+STEPS_RUN_ON = False
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

@@ -1,8 +1,8 @@
 """Zero bubble with the memory of one-forward-one-backward (ZB-H1; Qi et al. 2024).
 
 Gradients of weights, for which no other pass waits, are put off until a device would idle:
-arXiv 2401.10241, section 2.2. The schedules of that paper that need more memory or an optimiser
-step without global synchronisation (ZB-H2, ZB-2p, ZB-V) are not here.
+arXiv 2401.10241, section 2.2. Those of its schedules that need an optimiser step without global
+synchronisation are `zero_bubble_h2` and `zero_bubble_v`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ NEEDS_EXPERT_PARALLEL = False
 NEEDS_PIPELINE = True
 RUNS_FULL_RECOMPUTE = True
 PUTS_OFF_WEIGHTS = True
+STEPS_RUN_ON = False
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

@@ -38,7 +38,8 @@ def end_s(name, devices, chunks, micro_batches, seconds, how=None, beside=BESIDE
     module = plugins.find("schedules", name)
     run(program, paces(module, devices, chunks, seconds, beside), walked)
     assert walked.counts[0] == len(program.stage)
-    return walked.end_s.max()
+    begun_s = walked.start_s[program.first[:-1]] * module.STEPS_RUN_ON
+    return (walked.end_s[program.first[1:] - 1] - begun_s).max()
 
 
 @pytest.mark.parametrize(("name", "devices", "chunks", "micro_batches"), CASES)
@@ -50,7 +51,10 @@ def test_a_walk_ends_when_the_plain_player_does(name, devices, chunks, micro_bat
     seconds = [tuple(rng.uniform(0.5, 1.5, 3)) for _ in range(stages)]
     wanted, _ = played(module, devices, chunks, micro_batches, seconds)
     found = end_s(name, devices, chunks, micro_batches, seconds)
-    assert found == pytest.approx(wanted, rel=1e-12)
+    if module.STEPS_RUN_ON:  # one step of a device against the pace of many
+        assert wanted - 1e-9 <= found <= 1.03 * wanted
+    else:
+        assert found == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize(("name", "devices", "chunks", "micro_batches"), SLICE)
@@ -73,6 +77,9 @@ THEORY = {
     "combined_1f1b": lambda p, v, m: p * (F + B) + (m * v - p * (v - 1) - 1) * PAIR / v,
     # Qi et al. 2024 (arXiv 2401.10241), table 1: bubble (p - 1)(T_F + T_B - T_W)
     "zero_bubble": lambda p, v, m: m * (F + B) + (p - 1) * (F + B / 2 - B / 2),
+    # the same table: (p - 1)(T_F + T_B - 2 T_W), and section 6: none where all are as long
+    "zero_bubble_h2": lambda p, v, m: m * (F + B) + (p - 1) * (F + B / 2 - 2 * B / 2),
+    "zero_bubble_v": lambda p, v, m: 2 * m * (F + B),
     # github.com/deepseek-ai/DualPipe, README: bubble (p/2 - 1)(F&B + B - 3W), F&B as F + B
     "dual_pipe": lambda p, v, m: m * (F + B) + (p / 2 - 1) * (F + B + B - 3 * B / 2),
     # the same over twice the stages of half the size, fed as many micro-batches from either end
