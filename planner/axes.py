@@ -140,6 +140,14 @@ def _train_axes() -> tuple[Axis, ...]:
             "pieces of the model each pipeline stage holds", "vp",
         ),
         Axis(
+            "first_stage_layers", "", TRAIN, "integer", (0,),
+            "layers of the first pipeline stage; 0: its share", least=0,
+        ),
+        Axis(
+            "last_stage_layers", "", TRAIN, "integer", (0,),
+            "layers of the last pipeline stage; 0: fewer by what the head weighs", least=0,
+        ),
+        Axis(
             "micro_batch_sequences", "", TRAIN, "integer", (1,),
             "sequences in one pass", "mbs",
         ),

@@ -35,7 +35,8 @@ class TrainingPlans(Columns):
     """Candidates of a training study; every field (n,). Codes index the tuples they name.
 
     `supernode_devices` is the scale-up domain; `sequence_parallel` is 1 where norms and residuals
-    are cut over the tensor group, 0 where every rank of it works on all tokens; `schedule_code`
+    are cut over the tensor group, 0 where every rank of it works on all tokens;
+    `first_stage_layers` and `last_stage_layers` are 0 where `stages` cuts them; `schedule_code`
     and `collective_code` index `plugins.names`, a collective code one past the last means the best
     of all.
     """
@@ -51,6 +52,8 @@ class TrainingPlans(Columns):
     expert_tensor_parallel: Codes
     sequence_parallel: Codes
     virtual_stages: Codes
+    first_stage_layers: Codes
+    last_stage_layers: Codes
     micro_batch_sequences: Codes
     global_batch_sequences: Codes
     context_exchange_code: Codes
@@ -119,6 +122,11 @@ class TrainingPlans(Columns):
         return self.pipeline_parallel * self.stages_held // self.stage_copies
 
     @property
+    def given_layers(self) -> tuple[Codes, Codes]:
+        """Layers of the first and of the last stage, 0 where they are not given."""
+        return self.first_stage_layers, self.last_stage_layers
+
+    @property
     def state_copies(self) -> Codes:
         """Whole copies of what ZeRO shares out; 1 where all data-parallel ranks share it.
 
@@ -173,6 +181,8 @@ def plan_of(**decisions: float) -> TrainingPlans:
         "oversubscription": 1.0,
         "power_cap_frac": 1.0,
         "scaleout_fabric_code": 0,
+        "first_stage_layers": 0,
+        "last_stage_layers": 0,
         "zero_stage": 1,
         "shard_devices": 0,
         "context_exchange_code": 0,

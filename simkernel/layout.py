@@ -132,6 +132,7 @@ def layout_of(
             plans.virtual_stages,
             has_drafts=job.has_draft_layers,
             is_even=job.stack.cuts_evenly,
+            given=plans.given_layers,
         )
     is_single = plans.model_stages == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)

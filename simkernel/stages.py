@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from simkernel.columns import Codes, Floats
+from simkernel.columns import Codes, Floats, distinct
 from simkernel.models import Model
 
 STAGES = ("first", "inner", "last")
@@ -26,6 +26,7 @@ def stage_layers(
     *,
     has_drafts: bool = False,
     is_even: bool = False,
+    given: tuple[Codes, Codes] | None = None,
 ) -> Floats:
     """Layers of each kind on the first, the heaviest inner and the last stage.
 
@@ -35,16 +36,26 @@ def stage_layers(
     chunks : (n,) virtual stages of each
     has_drafts : the last stage also trains the multi-token prediction layers
     is_even : every chunk gets as many layers, whatever else it holds, where they divide
+    given : (n,) each, layers of the first and of the last stage; 0 where the others decide
 
     Returns
     -------
     (n, 3, kinds); heaviest by parameters. With two stages, inner repeats the last.
     """
-    pairs, inverse = np.unique(pipeline * 4096 + chunks, return_inverse=True)
+    ends = given or (0 * pipeline, 0 * pipeline)
+    first, inverse = distinct([pipeline, chunks, *ends])
     mixes = [
-        _mix(model, int(pair) // 4096, int(pair) % 4096, has_drafts, is_even) for pair in pairs
+        _mix(
+            model,
+            int(pipeline[i]),
+            int(chunks[i]),
+            has_drafts,
+            is_even,
+            (int(ends[0][i]), int(ends[1][i])),
+        )
+        for i in first
     ]
-    return np.array(mixes)[inverse.reshape(-1)]
+    return np.array(mixes)[inverse]
 
 
 def by_device(values: Floats, held: Codes) -> Floats:
@@ -115,9 +126,35 @@ def head_layers(model: Model, has_drafts: bool = False) -> int:
     return round(head * (1 + drafts)) + drafts
 
 
+def given_sizes(layers: int, stages: int, chunks: int, given: tuple[int, int]) -> list[int]:
+    """Layers in each chunk of a pipeline whose first or last stage is told how many it gets.
+
+    Parameters
+    ----------
+    given : layers of the first and of the last stage, 0 where they share with the others
+
+    Notes
+    -----
+    As Megatron-Core cuts them (decoder_first_pipeline_num_layers and its counterpart), but for
+    what does not divide, which goes to the later stages, and to the earlier chunks of a stage.
+    """
+    ends = {0: given[0], stages - 1: given[1]}
+    open_stages = [i for i in range(stages) if not ends.get(i)]
+    left = layers - sum(given)
+    size, extra = divmod(left, max(len(open_stages), 1))
+    later = open_stages[len(open_stages) - extra :]
+    held = [ends.get(i) or size + (i in later) for i in range(stages)]
+    return [n // chunks + (c < n % chunks) for c in range(chunks) for n in held]
+
+
 @lru_cache(maxsize=256)
 def every_stage(
-    model: Model, pipeline: int, chunks: int, has_drafts: bool = False, is_even: bool = False
+    model: Model,
+    pipeline: int,
+    chunks: int,
+    has_drafts: bool = False,
+    is_even: bool = False,
+    given: tuple[int, int] = (0, 0),
 ) -> Floats:
     """Layers of each kind on every stage of one pipeline, drafts apart; (stages, kinds)."""
     kinds = len(model.kinds)
@@ -126,6 +163,8 @@ def every_stage(
     layers, all_chunks = len(model.layer_codes), pipeline * chunks
     is_even = is_even and layers % all_chunks == 0
     sizes = chunk_sizes(layers, all_chunks, 0 if is_even else head_layers(model, has_drafts))
+    if any(given):
+        sizes = given_sizes(layers, pipeline, chunks, given)
     for i, size in enumerate(sizes):
         codes = model.layer_codes[at : at + size]
         stages[i % pipeline] += np.bincount(codes, minlength=kinds)
@@ -135,10 +174,15 @@ def every_stage(
 
 @lru_cache(maxsize=4096)
 def _mix(
-    model: Model, pipeline: int, chunks: int, has_drafts: bool, is_even: bool = False
+    model: Model,
+    pipeline: int,
+    chunks: int,
+    has_drafts: bool,
+    is_even: bool,
+    given: tuple[int, int],
 ) -> Floats:
     """(3, kinds) for one pair of stages and chunks."""
-    stages = every_stage(model, pipeline, chunks, has_drafts, is_even)
+    stages = every_stage(model, pipeline, chunks, has_drafts, is_even, given)
     weight = np.array([sum(w.parameters for w in kind.weights) for kind in model.kinds])
     inner = stages[1:-1] if pipeline > 2 else stages[-1:]
     return np.array([stages[0], inner[np.argmax(inner @ weight)], stages[-1]])

@@ -83,6 +83,12 @@ DEGREES = {
 }
 """Arguments that are an axis of the plan as it stands."""
 
+STAGE_LAYERS = {
+    "--decoder-first-pipeline-num-layers": "first_stage_layers",
+    "--decoder-last-pipeline-num-layers": "last_stage_layers",
+}
+"""The same, where they are given."""
+
 
 def launch_script(
     study: Study, plan: Mapping[str, Any], devices_per_host: int, tdp_w: float
@@ -147,6 +153,9 @@ def megatron_arguments(study: Study, plan: Mapping[str, Any]) -> tuple[Argument,
         found.append(("--cp-comm-type", CONTEXT[axes["context_exchange"]]))
     if axes["virtual_stages"] > 1:
         found.append(("--num-virtual-stages-per-pipeline-rank", str(int(axes["virtual_stages"]))))
+    found += [
+        (flag, str(int(axes[axis]))) for flag, axis in STAGE_LAYERS.items() if axes.get(axis)
+    ]
     return tuple(found)
 
 

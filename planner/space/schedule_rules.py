@@ -48,6 +48,19 @@ def schedule_rules() -> tuple[Rule, ...]:
             "time, or keep them on the device (zero bubble, dual pipes)",
         ),
         Rule(
+            "stage_layers_do_not_add_up",
+            (
+                "pipeline_parallel",
+                "schedule",
+                "virtual_stages",
+                "first_stage_layers",
+                "last_stage_layers",
+            ),
+            _stage_layers_add_up,
+            "given layers need a pipeline of several stages, one to a device, and leave every "
+            "other virtual stage at least one layer",
+        ),
+        Rule(
             "schedule_needs_even_stages",
             ("pipeline_parallel", "schedule"),
             lambda c, x: c["pipeline_parallel"] % of_schedule("STAGE_MULTIPLE", c, x) == 0,
@@ -72,6 +85,17 @@ def _every_chunk_has_a_layer(c: Columns, x: Context) -> Mask:
     return np.asarray(
         (c["pipeline_parallel"] == 1) | (stages * c["virtual_stages"] <= x.model.layers)
     )
+
+
+def _stage_layers_add_up(c: Columns, x: Context) -> Mask:
+    first, last = c["first_stage_layers"], c["last_stage_layers"]
+    stages, chunks = c["pipeline_parallel"], c["virtual_stages"]
+    is_several = (stages > 1) & (of_schedule("STAGES_HELD", c, x) == 1)
+    others = stages - (first > 0) - (last > 0)
+    left = x.model.layers - first - last
+    is_whole = np.where(others > 0, left >= others * chunks, left == 0)
+    is_cut = [(n == 0) | (n >= chunks) for n in (first, last)]
+    return np.asarray(((first + last) == 0) | (is_several & is_whole & is_cut[0] & is_cut[1]))
 
 
 def _virtual_stages_fit(c: Columns, x: Context) -> Mask:

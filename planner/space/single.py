@@ -98,6 +98,8 @@ def _around(axis: Axis, levels: tuple[Level, ...], value: Level) -> tuple[Level,
         more += [0, 1, 2, 3]
     elif axis.name == "shard_devices":
         more += [0]
+    elif axis.name in ("first_stage_layers", "last_stage_layers"):
+        more += [0, *([value - 1, value + 1] if isinstance(value, int) and value > 1 else [])]
     elif axis.name == "speculative":  # who else could draft, the study does not say
         more += list(axis.default)
     elif axis.name == "supernode_devices" and OFFERED not in levels:

@@ -174,13 +174,15 @@ class _Mixes:
 def _mixes(job: TrainingJob, model: Model, plans: TrainingPlans) -> _Mixes:
     stages, chunks = int(plans.model_stages[0]), int(plans.virtual_stages[0])
     even = job.stack.cuts_evenly
-    every = every_stage(model, stages, chunks, job.has_draft_layers, even)
+    ends = (int(plans.first_stage_layers[0]), int(plans.last_stage_layers[0]))
+    every = every_stage(model, stages, chunks, job.has_draft_layers, even, ends)
     heaviest = stage_layers(
         model,
         plans.model_stages,
         plans.virtual_stages,
         has_drafts=job.has_draft_layers,
         is_even=even,
+        given=plans.given_layers,
     )
     stage_row = np.zeros(stages, dtype=np.int64)
     found = [heaviest[0, 1]]

@@ -249,6 +249,8 @@ CHANGES = {
     "profile": ("profile=compiled_2023",),
     "offload": ("offload=half_activations",),
     "shard_devices": ("shard_devices=16",),
+    "first_stage_layers": ("first_stage_layers=28",),
+    "last_stage_layers": ("last_stage_layers=18",),
 }
 """A change of every axis that should show."""
 
@@ -261,7 +263,8 @@ CHANGES_OF_DENSE = {
 NAMED = {
     "schedule": (
         ("combined_1f1b", "vp=2"), ("gpipe", "vp=1"), ("zero_bubble", "vp=1"),
-        ("dual_pipe", "vp=1"), ("dual_pipe_v", "vp=1"),
+        ("dual_pipe", "vp=1"), ("dual_pipe_v", "vp=1"), ("zero_bubble_h2", "vp=1"),
+        ("zero_bubble_v", "vp=1"),
     ),
 }  # fmt: skip
 """Names of an axis that each differ from the plain one, with what goes with them."""

@@ -6,7 +6,7 @@ from conftest import dense_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkernel.stages import chunk_sizes, head_layers, stage_layers
+from simkernel.stages import chunk_sizes, given_sizes, head_layers, stage_layers
 
 
 @given(layers=st.integers(1, 130), chunks=st.integers(1, 64), head=st.integers(0, 4))
@@ -57,3 +57,29 @@ def test_a_stack_that_cuts_evenly_gives_the_stage_of_the_head_as_many_layers():
     odd = np.array([5])
     uneven = stage_layers(model, odd, np.array([1]), is_even=True)
     assert uneven.tolist() == stage_layers(model, odd, np.array([1])).tolist()
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "chunks", "ends", "sizes"),
+    [
+        (126, 16, 1, (7, 7), [7, *[8] * 14, 7]),
+        (61, 4, 1, (13, 16), [13, 16, 16, 16]),
+        (61, 4, 1, (0, 14), [15, 16, 16, 14]),
+        (80, 2, 1, (42, 38), [42, 38]),
+        (32, 4, 2, (6, 6), [3, 5, 5, 3, 3, 5, 5, 3]),
+        (31, 4, 2, (5, 6), [3, 5, 5, 3, 2, 5, 5, 3]),
+    ],
+)
+def test_given_layers_sit_on_their_stages_and_the_others_share_the_rest(
+    layers, stages, chunks, ends, sizes
+):
+    """A launch file would tell Megatron-Core another cut than the one that was priced."""
+    assert given_sizes(layers, stages, chunks, ends) == sizes
+
+
+def test_a_given_cut_is_what_three_stages_are_priced_by():
+    """The axes would change a name and no number."""
+    model, four = dense_model(layers=32), np.array([4, 4])
+    ends = (np.array([0, 10]), np.array([0, 4]))
+    counts = stage_layers(model, four, np.array([1, 1]), given=ends)
+    assert counts[:, :, 0].tolist() == [[8.0, 9.0, 7.0], [10.0, 9.0, 4.0]]
