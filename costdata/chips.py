@@ -103,6 +103,8 @@ def chips_of(tables: Tables, rows: Sequence[Row]) -> Chips:
         host_link_bytes_per_s=_host_link(tables, rows),
         host_memory_bytes=_host_column(tables, rows, "host_memory_gbytes"),
         host_memory_bytes_per_s=_host_column(tables, rows, "host_memory_gbytes_per_s"),
+        pool_memory_bytes=_host_column(tables, rows, "pool_memory_gbytes"),
+        pool_bytes_per_s=_host_column(tables, rows, "pool_gbytes_per_s"),
         devices_per_host=_codes([int(row.need("devices_per_host")) for row in rows]),
         gemm=_products(tables, rows),
         attention=AttentionCurve(**_flat(tables, "efficiency_attention", AttentionCurve, rows)),

@@ -207,7 +207,8 @@ def _use_axes() -> tuple[Axis, ...]:
             names=("roofline", "measured", "tiled"), ready=("roofline",),
         ),
         Axis(
-            "offload", "", TRAIN, "name", ("none",), "state kept in host memory", names=OFFLOAD,
+            "offload", "", TRAIN, "name", ("none",),
+            "state kept in the host's memory, or in a pool of memory", names=OFFLOAD,
         ),
     )  # fmt: skip
 

@@ -24,10 +24,15 @@ Keys and values go round, or heads are scattered and the sequence is gathered ar
 PLAIN_SCHEDULE = "one_forward_one_backward"
 """The schedule of a plan that names none."""
 
-OFFLOAD = ("none", "optimizer", "half_activations", "activations")
-"""State kept in host memory; an offload axis stores the index."""
+OFFLOAD = (
+    "none", "optimizer", "half_activations", "activations",
+    "pool_optimizer", "pool_half_activations", "pool_activations",
+)  # fmt: skip
+"""State kept in the host's memory, or in a pool of memory; an offload axis stores the index."""
 
-ACTIVATIONS_OFFLOADED_FRAC = np.array((0.0, 0.0, 0.5, 1.0))
+ACTIVATIONS_OFFLOADED_FRAC = np.array((0.0, 0.0, 0.5, 1.0, 0.0, 0.5, 1.0))
+IS_OPTIMISER_OFFLOADED = np.array([name.endswith("optimizer") for name in OFFLOAD])
+IS_IN_POOL = np.array([name.startswith("pool_") for name in OFFLOAD])
 
 
 @dataclass(frozen=True)
@@ -154,13 +159,18 @@ class TrainingPlans(Columns):
 
     @property
     def offloaded_activation_frac(self) -> Floats:
-        """Share of the layers whose activations wait in host memory."""
+        """Share of the layers whose activations wait in host memory or a pool."""
         return ACTIVATIONS_OFFLOADED_FRAC[self.offload_code]
 
     @property
     def is_optimiser_on_host(self) -> Masks:
-        """Optimiser state lives in host memory, where the host updates it."""
-        return self.offload_code == OFFLOAD.index("optimizer")
+        """Optimiser state lives in host memory or a pool, where the host updates it."""
+        return IS_OPTIMISER_OFFLOADED[self.offload_code]
+
+    @property
+    def is_in_pool(self) -> Masks:
+        """What is offloaded lives in the memory pool, not in the host."""
+        return IS_IN_POOL[self.offload_code]
 
     @property
     def degrees(self) -> Degrees:

@@ -144,7 +144,9 @@ class Chips(Columns):
     `memory_bytes` is what the driver reports. `peak_flop_per_s` (n, len(PRECISIONS)) is dense,
     NaN where unsupported. `scaleup_bytes_per_s` is per device and direction to all peers
     together, `scaleup_peer_bytes_per_s` per direct link; `scaleout_bytes_per_s` per device and
-    direction. Host memory, and host watts in `power`, are shares of one device.
+    direction. Host memory, what a device may have of a memory pool (CXL and its kin) with the rate
+    at which it gets there and back, and host watts in `power` are shares of one device; NaN where
+    nobody states them.
     """
 
     name: npt.NDArray[np.str_]
@@ -158,6 +160,8 @@ class Chips(Columns):
     host_link_bytes_per_s: Floats
     host_memory_bytes: Floats
     host_memory_bytes_per_s: Floats
+    pool_memory_bytes: Floats
+    pool_bytes_per_s: Floats
     devices_per_host: Codes
     gemm: GemmCurve
     attention: AttentionCurve

@@ -81,7 +81,8 @@ class Layout:
     of a micro-batch included, while `send` is one send on the critical path; `dense_ranks` and
     `expert_ranks` are the devices that share out the state of dense and of expert parameters;
     `update` is the optimiser's pass over one parameter it owns, `host_update_s` its time where the
-    host does it, `host_s_per_byte` that of a byte to the host.
+    host does it, `host_s_per_byte` that of a byte to the host; `pool_...` the same of
+    a memory pool.
     """
 
     work: tuple[StageWork, ...]
@@ -97,6 +98,8 @@ class Layout:
     update: Pass
     host_update_s: Floats
     host_s_per_byte: Floats
+    pool_update_s: Floats
+    pool_s_per_byte: Floats
     used_per_domain: Codes
     expert_inside: Codes
     dense_sync_inside: Codes
@@ -138,7 +141,7 @@ def layout_of(
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
     parameters = device_parameters(share, held, model, parameters)
     to_host = 1.0 / chips.host_link_bytes_per_s
-    in_host = 1.0 / chips.host_memory_bytes_per_s
+    in_host, to_pool = 1.0 / chips.host_memory_bytes_per_s, 1.0 / chips.pool_bytes_per_s
     update_bytes = job.keeping.update_bytes(share.reduced_bytes)
     parts = _parts(share, job, model)
     drafts = draft_counts(model, has_drafts=job.has_draft_layers)
@@ -164,6 +167,8 @@ def layout_of(
         update=computed(stream_work(share.stream, update_bytes)),
         host_update_s=update_s(share.reduced_bytes, update_bytes, to_host, in_host),
         host_s_per_byte=to_host,
+        pool_update_s=update_s(share.reduced_bytes, update_bytes, to_host, to_pool),
+        pool_s_per_byte=to_pool,
         used_per_domain=placement.used_per_domain,
         expert_inside=placement.expert.inside,
         dense_sync_inside=placement.dense_sync.inside,

@@ -1,8 +1,9 @@
-"""State kept in host memory: what leaves the device, what the host holds, how long copies take.
+"""State kept in host memory or a pool: what leaves the device, where it is, how long copies take.
 
 Copies run on engines of their own: they take no processor and no network from a pass, and are in
 the way only where the link to the host is slower than the pass beside them. Which pages the host
-has free, and what other jobs copy, is not known here.
+has free, and what other jobs copy, is not known here. A pool (CXL, fabric-attached memory) is one
+more place, with a size and a rate of its own; who else uses it is in its rate.
 """
 
 from __future__ import annotations
@@ -50,8 +51,15 @@ def on_device(plans: TrainingPlans, optimiser_bytes: Floats) -> Floats:
     return np.where(plans.is_optimiser_on_host[:, None], 0.0, optimiser_bytes)
 
 
+def where_kept(plans: TrainingPlans, host_s: Column, pool_s: Column) -> Column:
+    """One of two figures by whether a plan offloads to its host or to a pool; (n,)."""
+    if not plans.offload_code.any() or not np.any(plans.is_in_pool):
+        return host_s
+    return np.where(plans.is_in_pool, pool_s, host_s)
+
+
 def host_bytes(plans: TrainingPlans, kept_bytes: Floats, updated_bytes: Floats) -> Floats:
-    """Bytes of host memory that one device's share takes, on the fullest stage; (n,).
+    """Bytes that one device's share takes of host memory or the pool, on the fullest stage; (n,).
 
     Parameters
     ----------

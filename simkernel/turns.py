@@ -15,7 +15,7 @@ from simkernel.candidates import TrainingPlans
 from simkernel.columns import Codes, Column, Floats
 from simkernel.layout import Layout, StageSync, StageWork
 from simkernel.memory import StageMemory, StageParameters
-from simkernel.offload import activation_copies, where_on_host
+from simkernel.offload import activation_copies, where_kept, where_on_host
 from simkernel.passes import Pass, combine, overlapped
 from simkernel.stack import Stack
 from simkernel.stage_times import PassTimes, StageTimes
@@ -73,7 +73,7 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     layout : of the same rows
     stack : of all of them, or of the same rows
     """
-    moved = activation_copies(plans, layout.memory.per_micro_batch, layout.host_s_per_byte)
+    moved = _copies(plans, layout)
     copies = moved or [Pass()] * len(STAGES)
     turns = [_turn(plans, layout, stack, i, copies[i]) for i in range(len(STAGES))]
 
@@ -98,13 +98,20 @@ def turns_of(plans: TrainingPlans, layout: Layout, stack: Stack) -> Turns:
     if moved:
         each_s["offload"] = on_slowest([turn.offload_s for turn in turns])
     updated = _updated_parameters(plans, layout)
+    update_s = where_kept(plans, layout.host_update_s, layout.pool_update_s)
     once_s = {
         "data_parallel": _longest_exposed(plans, layout, stack),
-        "optimiser": updated * where_on_host(plans, layout.host_update_s, layout.update.hbm_s),
+        "optimiser": updated * where_on_host(plans, update_s, layout.update.hbm_s),
     }
     each, once = _work(plans, layout, updated)
     times = _with_pairs(plans, layout, stack, [turn.times for turn in turns])
     return Turns(times, each_s, once_s, each, once)
+
+
+def _copies(plans: TrainingPlans, layout: Layout) -> list[Pass] | None:
+    """Activations on their way to where they wait, by stage."""
+    s_per_byte = where_kept(plans, layout.host_s_per_byte, layout.pool_s_per_byte)
+    return activation_copies(plans, layout.memory.per_micro_batch, np.asarray(s_per_byte))
 
 
 @dataclass(frozen=True)
@@ -236,7 +243,7 @@ class Exposed:
 
 def exposed_by_stage(plans: TrainingPlans, layout: Layout, stack: Stack) -> list[Exposed]:
     """Once-per-step synchronisation of the first, an inner and the last device."""
-    moved = activation_copies(plans, layout.memory.per_micro_batch, layout.host_s_per_byte)
+    moved = _copies(plans, layout)
     copies = moved or [Pass()] * len(STAGES)
     return [
         _exposed(plans, stack, _device_passes(plans, layout, i, copies), layout.sync[i], layers)

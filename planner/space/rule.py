@@ -40,13 +40,14 @@ class ChipSizes:
     """What the rules need of a chip.
 
     `precisions` are the matrix precisions it has; () for all. `has_host` says that memory of the
-    host and the link to it are known.
+    host and the link to it are known, `has_pool` the same of a memory pool.
     """
 
     domain_options: tuple[int, ...]
     devices_per_host: int
     precisions: tuple[str, ...] = ()
     has_host: bool = True
+    has_pool: bool = False
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from planner.space.schedule_rules import (
     schedule_rules,
 )
 from planner.study.parts import TrainWorkload
+from simkernel.candidates import IS_IN_POOL, OFFLOAD
 from simkernel.models import LayerKind, Model
 
 
@@ -267,6 +268,15 @@ def _repeats() -> tuple[Rule, ...]:
             ("offload",),
             lambda c, x: (np.array(x.levels["offload"]) == "none")[c["offload"]] | x.chip.has_host,
             "nobody publishes the memory of this chip's host or the link to it",
+        ),
+        Rule(
+            "pool_not_known",
+            ("offload",),
+            lambda c, x: (
+                x.chip.has_pool
+                | ~IS_IN_POOL[[OFFLOAD.index(str(n)) for n in x.levels["offload"]]][c["offload"]]
+            ),
+            "no memory pool of these hosts is known; a hosts.csv of your own tables may state one",
         ),
         Rule(
             "shards_do_not_divide_replicas",

@@ -240,7 +240,11 @@ def sizes_of_chips(
         known = tuple(p for p, peak in zip(PRECISIONS, peaks, strict=True) if np.isfinite(peak))
         chip = catalog.chips([name])
         has_host = bool(np.isfinite(chip.host_link_bytes_per_s * chip.host_memory_bytes)[0])
-        sizes[name] = ChipSizes(facts.domain_options, facts.devices_per_host, known, has_host)
+        has_pool = has_host and bool(
+            np.isfinite(chip.pool_bytes_per_s * chip.pool_memory_bytes)[0]
+        )
+        hosts = (facts.devices_per_host, known, has_host, has_pool)
+        sizes[name] = ChipSizes(facts.domain_options, *hosts)
     return sizes, missing
 
 

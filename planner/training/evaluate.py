@@ -21,7 +21,7 @@ from planner.study.read import Study
 from planner.training.engine import Engine
 from planner.training.goodput import Stops, stop_ledgers, stop_metrics, stops
 from simkernel import plugins
-from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD, RECOMPUTE, TrainingPlans
+from simkernel.candidates import CONTEXT_EXCHANGE, IS_IN_POOL, OFFLOAD, RECOMPUTE, TrainingPlans
 from simkernel.columns import Floats, Masks
 from simkernel.hardware import PRECISIONS, SCALEOUT_FABRICS, Chips
 from simkernel.ledger import Ledger
@@ -350,7 +350,7 @@ def _gathered(
     return Evaluated(
         metrics=metrics,
         limits=_limits(engine, chip, plans, metrics, accelerator)
-        | _host_limits(engine, chip, step),
+        | _host_limits(engine, chip, plans, step),
         ledgers={
             "step_s": step.time,
             "resident_bytes": step.resident,
@@ -433,12 +433,19 @@ def _times(
     }
 
 
-def _host_limits(engine: Engine, chip: Chips, step: Step) -> dict[str, Limit]:
-    """Memory of the host, 0 where it is not known; no limit in a study that asks nothing of it."""
+def _host_limits(
+    engine: Engine, chip: Chips, plans: TrainingPlans, step: Step
+) -> dict[str, Limit]:
+    """Memory of host and pool, 0 where not known; no limit in a study that asks nothing of it."""
     if engine.space.levels["offload"] == (OFFLOAD[0],):
         return {}
-    there = np.nan_to_num(chip.host_memory_bytes) + 0.0 * step.host_bytes
-    return {"host_memory": Limit(step.host_bytes, there, "B")}
+    in_host = np.where(plans.is_in_pool, 0.0, step.host_bytes)
+    there = np.nan_to_num(chip.host_memory_bytes) + 0.0 * in_host
+    limits = {"host_memory": Limit(in_host, there, "B")}
+    if not any(IS_IN_POOL[OFFLOAD.index(str(n))] for n in engine.space.levels["offload"]):
+        return limits
+    there = np.nan_to_num(chip.pool_memory_bytes) + 0.0 * in_host
+    return {**limits, "pool_memory": Limit(step.host_bytes - in_host, there, "B")}
 
 
 def _limits(

@@ -93,7 +93,9 @@ def broken(model, **values):
         (
             GQA,
             {
-                "pipeline_parallel": 4, "schedule": 2, "virtual_stages": 4,
+                "pipeline_parallel": 4,
+                "schedule": 2,
+                "virtual_stages": 4,
                 "first_stage_layers": 3,
             },
             {"stage_layers_do_not_add_up"},

@@ -35,6 +35,8 @@ def chip(**changes):
         "host_link_bytes_per_s": one * 64e9,
         "host_memory_bytes": one * 250e9,
         "host_memory_bytes_per_s": one * 75e9,
+        "pool_memory_bytes": one * 1e12,
+        "pool_bytes_per_s": one * 16e9,
         "devices_per_host": np.array([8]),
         "gemm": GemmCurve(
             *(gemm * 0.8, gemm * 96, gemm * 96, gemm * 96, gemm * 0.8, gemm * 3e-6), gemm

@@ -111,6 +111,29 @@ def test_a_host_updates_in_the_time_its_link_and_memory_need():
     assert step("optimizer").time.terms["optimiser"][0] == pytest.approx(wanted, rel=1e-12)
 
 
+def test_a_pool_is_a_place_like_the_host_at_its_own_rate():
+    """A tier of CXL would be as fast as the host, or hold what the host holds as well."""
+    host, pool = step("activations", 1e9), step("pool_activations", 1e9)
+    assert pool.resident.total[0] == host.resident.total[0]
+    assert pool.host_bytes[0] == host.host_bytes[0]
+    kept = step("none").resident.terms["activations"][0]
+    assert host.time.terms["offload"][0] > pool.time.terms["offload"][0]  # 1 GB/s against 16
+    slow = replaced_pool("pool_activations", 1e9)
+    assert slow.time.total[0] == pytest.approx(host.time.total[0], rel=1e-12)
+    assert replaced_pool("pool_half_activations", 1e9).host_bytes[0] == pytest.approx(kept / 2)
+    parameters = step("none").resident.terms["optimiser"][0] / 12
+    wanted = parameters * (6 / 64e9 + 30 / 16e9)
+    assert step("pool_optimizer").time.terms["optimiser"][0] == pytest.approx(wanted, rel=1e-12)
+
+
+def replaced_pool(offload, pool_bytes_per_s):
+    """A step on a chip whose pool has another rate."""
+    size = {"devices": 8, "supernode_devices": 8, "global_batch_sequences": 8}
+    plan = plan_of(**size, offload_code=OFFLOAD.index(offload))
+    there = chip(pool_bytes_per_s=np.array([pool_bytes_per_s]))
+    return training_step(JOB, dense_model(layers=8), there, plan, RESERVE)
+
+
 def test_a_plan_that_keeps_all_is_the_same_beside_one_that_offloads():
     """A chip whose host is unknown would spoil the plans that never ask for it."""
     job, model = JOB, dense_model(layers=8)
