@@ -19,7 +19,7 @@ from simkernel.step_curves import step_curves
 
 FOLLOWS = {"compute_frac": 1.0, "memory_frac": 0.0024, "communication_frac": 0.0}
 POWER = rig("llama-3.1-8b").chips.power
-"""H100: 108 W with a context, 108 + 181.8 m^0.5 + 703.5 c^0.3, at most 700."""
+"""H100: 108 W with a context, and so much for memory to the power of 0.5 and arithmetic of 0.3."""
 
 
 def limit(cap_frac):
@@ -41,8 +41,8 @@ def test_products_follow_the_clock_that_the_cap_leaves():
 def test_memory_hardly_follows_it_until_arithmetic_is_the_slower():
     """A cache that is read at full rate would be read slower, or products of any clock be free."""
     reading = Pass(compute_s=0.1, hbm_s=0.9, floor_s=1.0, peak_compute_s=0.05, peak_hbm_s=0.8)
-    watts = 108.0 + 181.8 * 0.8**0.5 + 703.5 * 0.05**0.3
-    clock = float(held_clock_frac(350.0, 108.0, watts))
+    watts = POWER.context_w + POWER.memory_w * 0.8**0.5 + POWER.compute_w * 0.05**0.3
+    clock = float(held_clock_frac(350.0, POWER.context_w, watts)[0])
     assert clock < 0.9
     got = elapsed_s([reading], POWER, limit(0.5))
     assert got == pytest.approx(0.1 + 0.9 * (1.0 + 0.0024 * (1.0 / clock - 1.0)), rel=1e-4)
