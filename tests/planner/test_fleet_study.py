@@ -134,7 +134,7 @@ def test_one_team_is_paid_whatever_is_bought(stored):
     """Every server would bring a team of its own."""
     _, db, _ = stored
     calendar = planner("explain", "1", "1", "--db", db, "--json").document["calendar"]
-    assert calendar[0]["running_usd"] == pytest.approx(90_000, rel=0.05)
+    assert calendar[0]["running_usd"] == pytest.approx(90_000, rel=1e-9)
 
 
 def test_devices_are_chips_and_not_servers(stored):
