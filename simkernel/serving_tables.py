@@ -63,7 +63,7 @@ def step_tables(
     tokens = spaced(most_tokens, TOKEN_RATIO, WHOLE_TO)
     sequences = spaced(most_sequences, SEQUENCE_RATIO, WHOLE_TO)
     contexts = spaced(most_context_tokens, CONTEXT_RATIO, 64)
-    chunks = spaced(most_tokens, CHUNK_RATIO, 64)
+    chunks = spaced(most_tokens, CHUNK_RATIO, 256)
     before = np.concatenate([[0], spaced(2 * most_context_tokens, CONTEXT_RATIO, 16)])
     layers = _at(rig, tokens.astype(float), np.ones(len(tokens)))
     heads = _at(rig, sequences.astype(float), np.ones(len(sequences)))

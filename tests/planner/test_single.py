@@ -74,7 +74,8 @@ def test_numbers_have_half_and_twice_as_neighbours():
     assert set(levels["recompute"]) == {"none", "selective", "full"}
     assert "fp8" in levels["precision"]
     assert levels["accelerator"] == ("H100-SXM",)
-    assert set(levels["offload"]) == {"none", "optimizer", "half_activations", "activations"}
+    moved = {"optimizer", "half_activations", "activations"}
+    assert set(levels["offload"]) == {"none", *moved, *(f"pool_{what}" for what in moved)}
 
 
 def test_the_studys_own_levels_are_neighbours_too():
