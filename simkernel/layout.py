@@ -34,7 +34,7 @@ from simkernel.ops import (
     summed,
 )
 from simkernel.passes import Pass, computed
-from simkernel.placement import by_group_size, cut_in_runs, place
+from simkernel.placement import Group, by_group_size, cut_in_runs, place
 from simkernel.roofline import stream_work
 from simkernel.share import Share, share_of
 from simkernel.stages import STAGES, by_device, draft_counts, stage_layers, with_drafts
@@ -146,11 +146,14 @@ def layout_of(
     parts = _parts(share, job, model)
     drafts = draft_counts(model, has_drafts=job.has_draft_layers)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
+    on_device = by_device(layers.sum(-1), held)
+    mean_layers = model.layers / plans.pipeline_parallel * copies
     *sync, mean_sync = _syncs(
         share,
         plans,
         np.concatenate([parameters.dense.T, mean[0][None, :] * copies]),
         np.concatenate([parameters.expert.T, mean[1][None, :] * copies]),
+        np.maximum(np.concatenate([on_device.T, mean_layers[None, :]]), 1.0),
     )
     return Layout(
         work=_works(parts, share, model, is_single, with_drafts(layers, is_single, drafts)),
@@ -161,7 +164,7 @@ def layout_of(
         send=boundary_send(share, model).times(1.0 - is_single),
         parameters=parameters,
         memory=stage_memory(share, is_single, model, layers, drafts),
-        stage_layer_counts=by_device(layers.sum(-1), held),
+        stage_layer_counts=on_device,
         dense_ranks=placement.dense_sync.size // plans.state_copies * copies,
         expert_ranks=placement.expert_data.size // plans.state_copies * copies,
         update=computed(stream_work(share.stream, update_bytes)),
@@ -306,8 +309,12 @@ def _mean_parameters(
     return mean(held.dense), mean(held.expert)
 
 
-def _syncs(share: Share, plans: TrainingPlans, dense: Floats, expert: Floats) -> list[StageSync]:
-    """Collectives of some devices that hold so many parameters, (devices, n).
+def _syncs(
+    share: Share, plans: TrainingPlans, dense: Floats, expert: Floats, layers: Floats
+) -> list[StageSync]:
+    """Collectives of some devices that hold so many parameters and layers, (devices, n).
+
+    One for each layer: a unit of FSDP, or a bucket of about a layer.
 
     Experts are synchronised over their copies, the rest over data and context, and both with the
     device that serves the same stages from the other end. Where several copies of the state are
@@ -315,6 +322,10 @@ def _syncs(share: Share, plans: TrainingPlans, dense: Floats, expert: Floats) ->
     of the gradients reduced over the copies: hybrid sharding (Zhao et al. 2023, PyTorch FSDP,
     arXiv 2304.11277, section 3.2.2).
     """
+
+    def by_layer(operation: str, group: Group, payload_bytes: Floats) -> Pass:
+        return collective(share, operation, group, payload_bytes / layers).times(layers)
+
     copies, holders = plans.state_copies, plans.stage_copies
     gather, scatter, reduce = Pass(), Pass(), Pass()
     weight_bytes = share.keeping.gathered_bytes(plans.precision_code)
@@ -323,15 +334,15 @@ def _syncs(share: Share, plans: TrainingPlans, dense: Floats, expert: Floats) ->
         (share.placement.expert_data, expert),
     ):
         near, far = cut_in_runs(group, copies)
-        gather = gather + collective(share, "all_gather", near, held * weight_bytes)
-        gradients = held * share.reduced_bytes
-        scatter = scatter + collective(share, "reduce_scatter", near, gradients)
-        reduce = reduce + collective(share, "all_reduce", group, gradients)
+        weights, gradients = held * weight_bytes, held * share.reduced_bytes
+        gather = gather + by_layer("all_gather", near, weights)
+        scatter = scatter + by_layer("reduce_scatter", near, gradients)
+        reduce = reduce + by_layer("all_reduce", group, gradients)
         if np.any(holders > 1):
-            gather = gather + mirrored(share, holders, held * weight_bytes / near.size)
+            gather = gather + mirrored(share, holders, weights / near.size)
             scatter = scatter + mirrored(share, holders, gradients / near.size)
             reduce = reduce + mirrored(share, holders, gradients / group.size).times(2.0)
         if np.any(copies > 1):
             shard = gradients / (near.size * holders)
-            scatter = scatter + collective(share, "all_reduce", far, shard)
+            scatter = scatter + by_layer("all_reduce", far, shard)
     return [StageSync(gather.at(i), scatter.at(i), reduce.at(i)) for i in range(len(dense))]

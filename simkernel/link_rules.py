@@ -2,7 +2,8 @@
 
 By default a group's traffic goes over the links between its ranks. Other simulators decide it
 otherwise, and published figures rest on such rules: naming one makes them comparable, and marks
-every plan that was priced with it.
+every plan that was priced with it. Where links go by group size no domain comes late either, and
+hidden traffic takes nothing from products: those simulators know neither.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class Stack:
     bias_passes : times that the results of experts with biases cross the memory on top, because
         bias, clamp and activation are not fused for them
     router_spread_frac : of how well experts are liked, deviation over mean; 0 is evenly random
-    straggler_frac : mean delay of a device over its step time; a step ends with the slowest device
+    straggler_frac : mean delay of a scale-up domain over its step time; a step ends with the
+        slowest domain
     dense_host_s, moe_host_s : the host needs so long to launch the kernels of one layer of one
         micro-batch, forward and backward together; devices cannot be faster [s]
     tensor_host_frac : of these times more for every pair of tensor ranks, where hosts launch

@@ -7,7 +7,7 @@ Every candidate's step is a ledger whose terms sum to the step exactly. Not know
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,9 +81,12 @@ def training_step(
     What candidates share is priced once: layouts, then turns of a micro-batch, then the batch and
     the schedule. A candidate's numbers do not depend on what else is in the block.
     """
+    if job.links.is_by_group_size:
+        job = replace(job, stack=replace(job.stack, contention_frac=0.0, straggler_frac=0.0))
     shared = _shared(job, model, chips, plans)
     turns, kept = shared.turns, shared.kept
-    time = _step_ledger(plans, turns, job.stack)
+    domains = plans.devices / kept.used_per_domain
+    time = _step_ledger(plans, turns, domains, job.stack)
     ranks = (kept.dense_ranks, kept.expert_ranks)
     counts = kept.stage_layer_counts
     resident = resident_ledger(
@@ -138,7 +141,7 @@ def _distinct(
     return distinct(columns)
 
 
-def _step_ledger(plans: TrainingPlans, turns: Turns, stack: Stack) -> Ledger:
+def _step_ledger(plans: TrainingPlans, turns: Turns, domains: Floats, stack: Stack) -> Ledger:
     """The step by what it is spent on, on the slowest device."""
     count = plans.micro_batches * 1.0
     bubble_s, hidden_s = _waited_and_hidden_s(plans, turns)
@@ -147,7 +150,7 @@ def _step_ledger(plans: TrainingPlans, turns: Turns, stack: Stack) -> Ledger:
         terms |= _less_hidden(terms, hidden_s)
     terms["bubble"] = bubble_s
     terms |= turns.once_s
-    terms["stragglers"] = _slowest_frac(plans, stack) * sum(terms.values())
+    terms["stragglers"] = _slowest_frac(domains, stack) * sum(terms.values())
     return Ledger("step_s", "s", terms)
 
 
@@ -159,13 +162,13 @@ def _less_hidden(terms: Mapping[str, Floats], hidden_s: Column) -> dict[str, Flo
     return {name: value * left_frac for name, value in moved.items()}
 
 
-def _slowest_frac(plans: TrainingPlans, stack: Stack) -> Floats:
-    """How much longer the slowest of all devices takes than one that is alone.
+def _slowest_frac(domains: Floats, stack: Stack) -> Floats:
+    """How much longer the slowest of all scale-up domains takes than one that is alone.
 
     Delays have long tails: the expected maximum of n exponential ones is their mean times
     1 + 1/2 + ... + 1/n, which grows as ln n (David, Nagaraja 2003, Order Statistics, 4.6).
     """
-    return stack.straggler_frac * np.log(plans.devices)
+    return stack.straggler_frac * np.log(domains)
 
 
 def _waited_and_hidden_s(plans: TrainingPlans, turns: Turns) -> tuple[Floats, Column]:

@@ -5,7 +5,8 @@ sustained.csv and the column `fitted` of rules/profile_parameters.csv; with `--c
 them instead.
 
 A parameter belongs to a kind of stack, to an architecture or to all; none belongs to a source, a
-model or a row. Each starts from a prior with a reason and moves as far as the runs pull it. Which
+model or a row. Each starts from a prior with a reason and moves as far as the runs pull it, and
+as far as the slopes of their scaling pairs do, in which what a source is missed by cancels. Which
 parameters there are, and some priors, were chosen with the runs in sight: a source left out of a
 fit had its say in that. Gauss-Newton steps on the logarithms of predicted over measured speed.
 """
@@ -36,6 +37,7 @@ from costdata.profiles import (
 )
 from planner.calibration.kernels import TABLES, Row, write_or_check
 from planner.validation.rows import chosen, read_truth
+from planner.validation.scaling import contrasts
 from planner.validation.training import Block, Prediction, blocks_of, speeds, validate
 from simkernel.columns import Codes, Column, Floats
 from simkernel.stack import Stack
@@ -44,13 +46,17 @@ PARAMETERS = "rules/profile_parameters.csv"
 SCALE_LOG = 0.12
 """Spread of a good prediction: errors of one run that no parameter should chase."""
 
-FAR_LOG = 1.5 * SCALE_LOG
-"""Beyond it a row pulls with a constant force (Huber 1964, Robust Estimation of a Location)."""
+FAR_SCALES = 1.5
+"""Beyond so many spreads a row pulls with a constant force (Huber 1964, Robust Estimation of a
+Location)."""
 
 CORE_WEIGHT, OTHER_WEIGHT = 1.0, 0.25
 """Rows of the balanced core against the many alike ones beside it."""
 
-STEPS, LARGEST_STEP_LOG, NUDGE_LOG = 6, 0.5, 0.02
+PAIR_LOG = 0.04
+"""Spread of a good slope: two runs of one configuration share their source, stack and chip."""
+
+STEPS, LARGEST_STEP_LOG, NUDGE_LOG = 8, 0.5, 0.02
 
 KINDS: Mapping[str, Mapping[str, bool]] = {
     UNFUSED: {
@@ -173,6 +179,8 @@ def profile_cells(values: Values, kind: str) -> dict[str, Column]:
     cells |= {"attention_frac": values("attention_frac", "fused", kind)}
     cells |= {"tensor_host_frac": 0.0}
     cells |= {"wide_grouped_frac": cells["grouped_frac"] if kind == XLA else 1.0}
+    if kind == XLA:
+        cells |= {"contention_frac": 0.0}
     return cells | _launches(values, kind)
 
 
@@ -206,20 +214,22 @@ def stack_of_block(values: Values, block: Block) -> Stack:
         architecture=block.architecture,
         maturity_frac=aged,
     )
-    tensor, exchange = block.overlaps
-    return replace(stack, overlaps_tensor=tensor, is_one_graph=exchange)
+    data, tensor, exchange = block.overlaps
+    return replace(stack, overlaps_data=data, overlaps_tensor=tensor, is_one_graph=exchange)
 
 
 @dataclass(frozen=True)
 class Problem:
     """Rows in blocks, what was measured, and the priors; everything a fit looks at.
 
-    `weights` (n,) hold 0 for rows that are left out.
+    `weights` (n,) hold 0 for rows that are left out; `contrasts` (pairs, n) are those of
+    `planner.validation.scaling`.
     """
 
     blocks: tuple[Block, ...]
     measured: Floats
     weights: Floats
+    contrasts: Floats
     priors: Priors
 
     def without(self, is_out: Codes) -> Problem:
@@ -269,7 +279,7 @@ def problem_of(runs: Sequence[Prediction], catalog: Catalog) -> Problem:
     is_core = np.array([p.row.text("core") == "yes" for p in runs])
     weights = np.where(is_core, CORE_WEIGHT, OTHER_WEIGHT)
     measured = np.array([p.measured for p in runs])
-    return Problem(blocks_of(runs, catalog), measured, weights, read_priors())
+    return Problem(blocks_of(runs, catalog), measured, weights, contrasts(runs), read_priors())
 
 
 def fit(problem: Problem, start: Floats | None = None, steps: int = STEPS) -> Fitted:
@@ -289,11 +299,17 @@ def fit(problem: Problem, start: Floats | None = None, steps: int = STEPS) -> Fi
 
 def _gauss_newton(problem: Problem, logs: Floats, residuals: Floats, slopes: Floats) -> Floats:
     """One step of iteratively reweighted least squares with normal priors."""
-    far = np.maximum(1.0, np.abs(residuals) / FAR_LOG)
-    pull = (problem.weights / far / SCALE_LOG**2)[:, None] * slopes
     prior = 1.0 / problem.priors.spreads**2
-    matrix = slopes.T @ pull + np.diag(prior)
-    force = pull.T @ residuals + prior * (logs - problem.priors.centres)
+    matrix, force = np.diag(prior), prior * (logs - problem.priors.centres)
+    pairs, is_whole = problem.contrasts, (problem.contrasts == 0.0) | (problem.weights > 0.0)
+    parts = (
+        (residuals, slopes, problem.weights, SCALE_LOG),
+        (pairs @ residuals, pairs @ slopes, is_whole.all(axis=1) * 1.0, PAIR_LOG),
+    )
+    for missed, by_parameter, weights, scale in parts:
+        far = np.maximum(1.0, np.abs(missed) / (FAR_SCALES * scale))
+        pull = (weights / far / scale**2)[:, None] * by_parameter
+        matrix, force = matrix + by_parameter.T @ pull, force + pull.T @ missed
     return -np.linalg.solve(matrix, force)
 
 

@@ -133,7 +133,7 @@ def ready(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ready
     if float(plans.oversubscription[0]) > 1.0:
         full = replace(plans, oversubscription=np.ones_like(plans.oversubscription))
         wide = pipeline_of(job, engine.model, chip, full)
-    uneven, marks = _unevenness(engine, plans, job.stack)
+    uneven, marks = _unevenness(engine, plans, job.stack, int(wide.layout.used_per_domain[0]))
     degraded = engine.study.network.degraded
     if degraded:
         marks["degraded_links"] = "; ".join(_words(one) for one in degraded)
@@ -290,9 +290,12 @@ def _draw(plan: Ready, seed: int) -> Draw:
 
 
 def _unevenness(
-    engine: Engine, plans: TrainingPlans, stack: Stack
+    engine: Engine, plans: TrainingPlans, stack: Stack, per_domain: int
 ) -> tuple[Unevenness, dict[str, str]]:
-    """What is drawn for a plan, and what its study decreed instead."""
+    """What is drawn for a plan, and what its study decreed instead.
+
+    `per_domain` devices work in each scale-up domain; in a single one nobody is late.
+    """
     work, marks = engine.study.training, {}
     ranks = int(plans.expert_parallel[0] * plans.expert_tensor_parallel[0])
     own = int(plans.tensor_parallel[0] * plans.context_parallel[0])
@@ -304,12 +307,14 @@ def _unevenness(
         ends = (low / taken, fact.number / taken, high / taken)
     elif work.expert_imbalance in (1.0, "uniform"):
         marks["even_experts"] = "no expert is liked better than another, as the study has it"
-    slower, slowest = float(np.reshape(stack.straggler_frac, -1)[0]), -1.0
+    is_single = int(plans.devices[0]) <= per_domain
+    slower, slowest = 0.0 if is_single else float(np.reshape(stack.straggler_frac, -1)[0]), -1.0
     if work.stragglers is not None:
         slowest = work.stragglers - 1.0
         marks["given_stragglers"] = f"the slowest device takes {work.stragglers:g} times as long"
     classes = max(int(plans.data_parallel[0]) // coupled, 1)
-    uneven = Unevenness(*ends, batch_frac, slower, slowest, own * coupled, classes)
+    domains = max(own * coupled // per_domain, 1)
+    uneven = Unevenness(*ends, batch_frac, slower, slowest, domains, classes)
     return uneven, marks
 
 

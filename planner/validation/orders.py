@@ -1,13 +1,12 @@
 """Whether predictions rank published runs that differ in one thing, and scale as they do.
 
 A factorial group has one source, model, chip and metric, and rows that differ in exactly one
-stated setting, of which there are at least three values. A scaling pair is the smallest and the
-largest run of one configuration, at the same global batch or at the same batch per device.
+stated setting, of which there are at least three values. Scaling pairs are those of `scaling`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from planner.validation.power_protocols import NodePrediction
+from planner.validation.scaling import OWNERS, SETTINGS, keyed, scaling_pairs
 from planner.validation.serving_protocols import ServingPrediction
 from planner.validation.training import Prediction
 
@@ -24,10 +24,6 @@ Scored = Prediction | ServingPrediction | NodePrediction
 
 AnyScored = TypeVar("AnyScored", bound=Scored)
 
-SETTINGS = (
-    "n_accel", "tp", "pp", "vpp", "cp", "ep", "seq_len", "global_batch_seqs", "micro_batch",
-    "recompute", "zero_stage", "precision", "software_release", "stack",
-)  # fmt: skip
 SERVING_SETTINGS = (
     "parallel", "isl", "osl", "concurrency", "precision", "backend_version", "input_len",
     "output_len", "batch_or_concurrency", "engine",
@@ -85,7 +81,7 @@ def orders(predictions: Sequence[Scored]) -> list[Order]:
     for setting in SERVING_SETTINGS[:1] if is_serving else SETTINGS:
         named = SERVING_SETTINGS if is_serving else SETTINGS
         fixed = [name for name in named if name != setting]
-        for group in _keyed(predictions, partial(_cells, settings=fixed)).values():
+        for group in keyed(predictions, partial(_cells, settings=fixed)).values():
             if len({p.row.text(setting) for p in group}) < FEWEST_TO_RANK:
                 continue
             tau = _tau(group, setting)
@@ -96,20 +92,11 @@ def orders(predictions: Sequence[Scored]) -> list[Order]:
 
 def scalings(predictions: Sequence[Scored]) -> list[Scaling]:
     """Every scaling pair of training; a configuration with several stacks has one per stack."""
-    fixed = [name for name in SETTINGS if name not in ("n_accel", "global_batch_seqs")]
-
-    def key(p: Prediction) -> tuple[Any, ...]:
-        return (*_cells(p, fixed), p.case.overlaps)
-
-    found = []
     trained = [p for p in predictions if isinstance(p, Prediction)]
-    for group in _keyed(trained, key).values():
-        for batch in (_batch, _batch_per_device):
-            for same in _keyed(group, batch).values():
-                sizes = [int(p.plan["devices"]) for p in same]
-                if min(sizes) < max(sizes):
-                    found.append(_scaling(same, min(sizes), max(sizes)))
-    return found
+    return [
+        _scaling([trained[i] for i in few], [trained[i] for i in many])
+        for few, many in scaling_pairs(trained)
+    ]
 
 
 def order_scores(predictions: Sequence[Scored]) -> dict[str, Any]:
@@ -143,29 +130,11 @@ def rank_tau(predictions: Sequence[Scored]) -> float | None:
 
 
 def _cells(prediction: Scored, settings: Iterable[str]) -> tuple[str, ...]:
-    names = ("source_group", "model", "accelerator", "metric", *settings)
-    return tuple(prediction.row.text(name) for name in names)
+    return tuple(prediction.row.text(name) for name in (*OWNERS, *settings))
 
 
 def _name(prediction: Scored) -> str:
     return " ".join(prediction.row.text(n) for n in ("source_group", "model", "accelerator"))
-
-
-def _batch(prediction: Prediction) -> tuple[float]:
-    return (prediction.plan["global_batch_sequences"],)
-
-
-def _batch_per_device(prediction: Prediction) -> tuple[float]:
-    return (prediction.plan["global_batch_sequences"] / prediction.plan["devices"],)
-
-
-def _keyed(
-    predictions: Iterable[AnyScored], key: Callable[[AnyScored], tuple[Any, ...]]
-) -> dict[tuple[Any, ...], list[AnyScored]]:
-    groups: dict[tuple[Any, ...], list[AnyScored]] = {}
-    for prediction in predictions:
-        groups.setdefault(key(prediction), []).append(prediction)
-    return groups
 
 
 def _tau(group: Sequence[Scored], setting: str) -> float | None:
@@ -182,17 +151,20 @@ def _tau(group: Sequence[Scored], setting: str) -> float | None:
     return float(np.mean(signs)) if signs else None
 
 
-def _scaling(group: Sequence[Prediction], few: int, many: int) -> Scaling:
+def _scaling(few: Sequence[Prediction], many: Sequence[Prediction]) -> Scaling:
     """From the runs on few devices to those on many, each the middle one if there are several."""
 
-    def middle(devices: int, field: str) -> float:
-        own = [getattr(p, field) for p in group if p.plan["devices"] == devices]
-        return float(np.median(own)) / devices
+    def devices(group: Sequence[Prediction]) -> int:
+        return int(group[0].plan["devices"])
+
+    def ratio(field: str) -> float:
+        each = [np.median([getattr(p, field) for p in g]) / devices(g) for g in (few, many)]
+        return float(each[1] / each[0])
 
     return Scaling(
-        name=_name(group[0]),
-        few=few,
-        many=many,
-        measured=middle(many, "measured") / middle(few, "measured"),
-        predicted=middle(many, "predicted") / middle(few, "predicted"),
+        name=_name(few[0]),
+        few=devices(few),
+        many=devices(many),
+        measured=ratio("measured"),
+        predicted=ratio("predicted"),
     )

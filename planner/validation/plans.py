@@ -7,10 +7,12 @@ tensor parallelism of 4 or more).
 
 What follows was added after scores had been seen. A pipeline whose virtual stages are not stated
 is interleaved, with chunks of at least two layers, if its micro-batches allow (Megatron-LM's
-recipes). A row that names a vendor's release has none: the recipes of those rows leave them out
-(NVIDIA-NeMo/Megatron-Bridge v0.3.0 to v0.5.0). With ZeRO 3 a pipeline is PyTorch's as torchtitan
-sets it up (commit 9dec370, December 2024, config_manager.py, parallelisms/pipelining_utils.py):
-one forward one backward, or two stages on each device where the row's notes say interleaved, and
+recipes); of one layer where two more would fill the stages evenly: the first chunk then holds the
+embedding alone, the last one the head (The Llama 3 Herd of Models, section 3.3.2). A row that
+names a vendor's release has none: the recipes of those rows leave them out (NVIDIA-NeMo/
+Megatron-Bridge v0.3.0 to v0.5.0). With ZeRO 3 a pipeline is PyTorch's as torchtitan sets it up
+(commit 9dec370, December 2024, config_manager.py, parallelisms/pipelining_utils.py): one forward
+one backward, or two stages on each device where the row's notes say interleaved, and
 as many micro-batches as stages. A row whose column `schedule`, or whose notes, name a schedule ran
 it if its micro-batches allow; recipes that make a step one graph run the exchange of experts
 beside other micro-batches (combined 1f1b) without a pipeline or between chunks.
@@ -22,6 +24,12 @@ what one source calls none or selective another's kernels already compute again.
 fits, half of the layers' activations wait in host memory, then all (Megatron-Bridge's FSDP recipes
 offload 20 to 40 of 80 layers, those of tpu-recipes the input of every layer), except under
 schedules that cannot offload.
+
+MaxText counts its batch per device, that of a tensor rank as well, and runs without accumulation;
+it shards weights inside a scale-up domain and copies them between domains (AI-Hypercomputer/
+maxtext, base.yml: per_device_batch_size, gradient_accumulation_steps 1, ici_fsdp_parallelism and
+dcn_data_parallelism -1). What tensor ranks cut there between products is the width, not the
+sequence (logical_axis_rules, activation_embed over tensor): as much traffic, as little kept.
 
 Sequence parallelism goes with tensor parallelism unless a row denies it. Every other degree left
 blank is 1. The scale-up domain is the smallest on offer that holds the job, else the largest.
@@ -36,7 +44,7 @@ from itertools import product
 
 from planner.validation.faults import SEQUENCE_WHOLE
 from planner.validation.rows import TruthRow
-from planner.validation.stacks import is_attention_fused
+from planner.validation.stacks import is_attention_fused, is_of_maxtext
 from simkernel import plugins
 from simkernel.candidates import OFFLOAD, PLAIN_SCHEDULE, RECOMPUTE
 from simkernel.errors import MissingFact
@@ -63,6 +71,8 @@ OVERLAPPED = "combined_1f1b"
 NAMED_SCHEDULES = (
     ("dual_pipe_v", re.compile(r"dual[ _-]?pipe[ _-]?v", re.IGNORECASE)),
     ("dual_pipe", re.compile(r"dual[ _-]?pipe", re.IGNORECASE)),
+    ("zero_bubble_h2", re.compile(r"\bZB-?(H2|2p)\b", re.IGNORECASE)),
+    ("zero_bubble_v", re.compile(r"\bZB-?V\b", re.IGNORECASE)),
     ("zero_bubble", re.compile(r"zero[ _-]?bubble|\bZB-?H1\b", re.IGNORECASE)),
 )
 """How sources spell the schedules that have no virtual stages; the first that fits is meant."""
@@ -86,6 +96,7 @@ class Stated:
     sequence_tokens: int
     precision_code: int
     is_sequence_cut: bool
+    is_cut_inside: bool
 
 
 def plans_of_row(
@@ -148,7 +159,8 @@ def _stated(row: TruthRow, domain_options: Sequence[int]) -> Stated:
         batch=row.count("global_batch_seqs") or 1,
         sequence_tokens=row.count("seq_len") or 1,
         precision_code=PRECISIONS.index(precision),
-        is_sequence_cut=row.text("sp") not in SEQUENCE_WHOLE,
+        is_sequence_cut=row.text("sp") not in SEQUENCE_WHOLE or is_of_maxtext(row),
+        is_cut_inside=is_of_maxtext(row),
     )
 
 
@@ -200,7 +212,8 @@ def _micro(row: TruthRow, stated: Stated, tensor: int) -> Iterator[int]:
     own = stated.batch // data
     given = row.count("micro_batch")
     if given is not None:
-        options = [given]
+        per_device = tensor * stated.context if is_of_maxtext(row) else 1
+        options = [given * per_device] if own % (given * per_device) == 0 else [given]
     elif stated.pipeline > 1 and row.text("zero_stage") == "3":
         options = [max(own // stated.pipeline, 1)]
     elif stated.pipeline > 1 or tensor >= FROM_TENSOR_SINGLE:
@@ -225,9 +238,16 @@ def _schedule(
         return named, 1
     given = _stated_chunks(row)
     if given is None and count % stages == 0:
-        given = model.layers // (stages * FEWEST_CHUNK_LAYERS)
+        given = _plain_chunks(model.layers, stages)
     chunks = max(given or 1, 1)
     return ("interleaved" if chunks > 1 else PLAIN_SCHEDULE), chunks
+
+
+def _plain_chunks(layers: int, stages: int) -> int:
+    """Chunks of two layers; of one, where layers leave out just the first chunk and the last."""
+    if layers % stages and (layers + 2) % stages == 0:
+        return (layers + 2) // stages
+    return layers // (stages * FEWEST_CHUNK_LAYERS)
 
 
 def _stated_chunks(row: TruthRow) -> int | None:
@@ -279,11 +299,19 @@ def _decisions(
         "micro_batch_sequences": micro,
         "global_batch_sequences": stated.batch,
         "zero_stage": zero,
+        "shard_devices": _shard_devices(stated, tensor, zero),
         "recompute_code": RECOMPUTE.index(recompute),
         "schedule_code": plugins.code("schedules", name),
         "precision_code": stated.precision_code,
         "collective_code": len(plugins.names("collectives")),
     }
+
+
+def _shard_devices(stated: Stated, tensor: int, zero: int) -> int:
+    """Ranks that share a copy of the weights: those of one domain, or 0 for all."""
+    inside = stated.domain // (tensor * stated.pipeline)
+    is_several = stated.devices > stated.domain and inside > 1
+    return inside if stated.is_cut_inside and zero == PLAIN_ZERO[-1] and is_several else 0
 
 
 def _replicas_text(row: TruthRow, stated: Stated) -> str:

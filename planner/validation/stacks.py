@@ -20,6 +20,7 @@ from planner.validation.rows import TruthRow
 LAST_UNFUSED_YEAR = 2022
 """Year of FlashAttention (arXiv 2205.14135); stacks of published runs took it up after it."""
 YEAR = re.compile(r"\b20[12]\d\b")
+NOT_OVERLAPPED = re.compile(r"\bwithout (custom )?overlap\b", re.IGNORECASE)
 ASYNC_TENSOR = re.compile(r"\basync ?tp\b", re.IGNORECASE)
 
 
@@ -49,6 +50,16 @@ def is_attention_fused(row: TruthRow) -> bool:
 def overlaps_tensor(row: TruthRow) -> bool:
     """Whether a row says that tensor traffic was cut up and run beside its products."""
     return bool(ASYNC_TENSOR.search(row.text("notes")))
+
+
+def overlaps_data(row: TruthRow) -> bool:
+    """Whether data-parallel traffic may have run beside the passes: unless a row denies it."""
+    return not NOT_OVERLAPPED.search(row.text("notes"))
+
+
+def is_of_maxtext(row: TruthRow) -> bool:
+    """Whether a run was one of MaxText's own."""
+    return row.text("source").startswith("MaxText")
 
 
 def is_one_graph(row: TruthRow) -> bool:

@@ -21,6 +21,7 @@ from planner.validation.plans import Decisions, is_as_stated, plans_of_row
 from planner.validation.rows import TruthRow
 from planner.validation.stacks import (
     is_one_graph,
+    overlaps_data,
     overlaps_tensor,
     release_year,
     routes_freely,
@@ -61,9 +62,9 @@ class Case:
     plans: Sequence[Decisions]
 
     @property
-    def overlaps(self) -> tuple[bool, bool]:
-        """Whether tensor traffic runs beside its products, and a step is one graph."""
-        return self.stack.overlaps_tensor, self.stack.is_one_graph
+    def overlaps(self) -> tuple[bool, bool, bool]:
+        """Whether data and tensor traffic run beside products, and a step is one graph."""
+        return self.stack.overlaps_data, self.stack.overlaps_tensor, self.stack.is_one_graph
 
     @property
     def regime(self) -> str:
@@ -138,7 +139,7 @@ class Block:
 
     kind: str
     release: float
-    overlaps: tuple[bool, bool]
+    overlaps: tuple[bool, bool, bool]
     accelerator: str
     architecture: str
     job: TrainingJob
@@ -258,6 +259,7 @@ def _stack(row: TruthRow, stack: Stack) -> Stack:
     """A kind's stack with what the row itself says of it."""
     return replace(
         stack,
+        overlaps_data=stack.overlaps_data and overlaps_data(row),
         overlaps_tensor=stack.overlaps_tensor or overlaps_tensor(row),
         is_one_graph=stack.is_one_graph or is_one_graph(row),
     )

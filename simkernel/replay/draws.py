@@ -1,8 +1,8 @@
-"""How uneven a step is: loads of experts and speeds of devices, drawn with a seed.
+"""How uneven a step is: loads of experts and delays of domains, drawn with a seed.
 
 Two things differ between devices that do the same: how many tokens their experts get, and how
-fast they are. Both are distributions here, where the closed form has a figure for each. What is
-drawn belongs to a seed and to nothing else: the same seed gives the same step.
+late their scale-up domain comes. Both are distributions here, where the closed form has a figure
+for each. What is drawn belongs to a seed and to nothing else: the same seed gives the same step.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Unevenness:
     load_low_frac, load_typical_frac, load_high_frac : load of the busiest expert rank over what
         passes were made with: ends and mode of a triangular distribution
     batch_frac : deviation of that load between micro-batches in one layer, from finite draws
-    spread_frac : deviation of one device's step time over the mean
+    spread_frac : mean delay of a scale-up domain over its step time
     slowest_frac : how much longer the slowest device of every stage takes, where that is given and
         not drawn; below 0 where it is drawn
-    together : devices that keep step within a stage: those of one pipeline, or of all pipelines
-        that exchange with each other between experts
+    together : scale-up domains that keep step within a stage: those of one pipeline, or of all
+        pipelines that exchange with each other between experts
     classes : sets of pipelines that do not wait for each other before gradients are reduced
     """
 
@@ -56,7 +56,8 @@ class Draw:
     ----------
     load_frac : (stages, batches) load of the busiest expert rank over what passes were made with,
         less one
-    slower_frac : (classes, devices) how much longer the slowest device of a stage takes, over one
+    slower_frac : (classes, devices) how much longer the slowest domain of a stage takes, over the
+        mean one
     """
 
     load_frac: Floats
@@ -78,15 +79,15 @@ def drawn(
     Notes
     -----
     A layer's router likes some experts better all step long; between micro-batches its loads
-    differ by the luck of finite draws. A stage meets the mean of its layers. Of devices that keep
-    step only the slowest counts.
+    differ by the luck of finite draws. A stage meets the mean of its layers. Of domains that keep
+    step only the slowest counts; delays are exponential, as in closed form (see simkernel.train).
     """
     rng = np.random.default_rng(seed)
     load = np.array([_loads(uneven, int(layers), batches, rng) for layers in expert_layers])
     if uneven.slowest_frac >= 0.0:
         return Draw(load, np.full((1, devices), uneven.slowest_frac))
-    speeds = rng.normal(0.0, 1.0, (uneven.classes, devices, uneven.together))
-    return Draw(load, uneven.spread_frac * speeds.max(axis=2))
+    late = rng.exponential(1.0, (uneven.classes, devices, uneven.together)).max(axis=2)
+    return Draw(load, uneven.spread_frac * (late - 1.0))
 
 
 def _loads(uneven: Unevenness, layers: int, batches: int, rng: np.random.Generator) -> Floats:

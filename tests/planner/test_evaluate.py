@@ -244,7 +244,7 @@ CHANGES = {
     "zero_stage": ("zero_stage=0",),
     "recompute": ("recompute=full",),
     "precision": ("precision=fp8_block",),
-    "collective": ("collective=hierarchical",),
+    "collective": ("collective=ring",),
     "power_cap_frac": ("power_cap_frac=0.6",),
     "profile": ("profile=compiled_2023",),
     "offload": ("offload=half_activations",),
@@ -421,6 +421,27 @@ def test_a_host_too_small_for_what_is_offloaded_is_a_limit(study):
     limits = {line["limit"] for line in plain["violations"]}
     assert "memory" in limits
     assert "host_memory" not in limits
+
+
+POOL = """scope,host_memory_gbytes,host_memory_gbytes_per_s,pool_memory_gbytes,pool_gbytes_per_s,\
+source,as_of,grade,licence
+hopper,250,76.8,2000,24,quote of a CXL switch,2026-11,vendor,own
+"""
+
+
+def test_a_pool_is_a_candidate_where_a_table_states_one(study, tmp_path):
+    """A tier that nobody sells would be planned with, or one that is there left out."""
+    much = ("tp=1", "mbs=16", "gbs=1024", "devices=64", "offload=pool_activations")
+    refused = planner("evaluate", study, *[word for s in much for word in ("--set", s)])
+    assert "pool" in refused.err
+    folder = tmp_path / "pool"
+    folder.mkdir()
+    (folder / "hosts.csv").write_text(POOL)
+    study.write_text(study.read_text().replace("[study]", f'[study]\ntables = "{folder}"', 1))
+    document = evaluated(study, *much)
+    limits = {line["limit"]: line for line in document["violations"]}
+    assert "host_memory" not in limits
+    assert "pool_memory" not in limits  # 2,000 GB hold what 250 GB of the host do not
 
 
 def test_offload_makes_room_on_the_device_and_is_the_change_that_saves_a_plan(study):

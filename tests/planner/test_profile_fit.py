@@ -40,7 +40,10 @@ def small(blocks):
     rows = np.concatenate([block.rows for block in blocks])
     places = {row: i for i, row in enumerate(rows)}
     own = tuple(replace(b, rows=np.array([places[r] for r in b.rows])) for b in blocks)
-    return replace(whole, blocks=own, measured=whole.measured[rows], weights=whole.weights[rows])
+    others = np.delete(whole.contrasts, rows, axis=1)
+    pairs = whole.contrasts[~others.any(axis=1)][:, rows]
+    cells = {"measured": whole.measured[rows], "weights": whole.weights[rows], "contrasts": pairs}
+    return replace(whole, blocks=own, **cells)
 
 
 def few():
@@ -62,8 +65,7 @@ def test_the_shipped_parameters_are_where_the_fit_ends():
     """
     shipped = read_priors().shipped
     again = fit(problem(), shipped, steps=1).logs
-    assert np.sort(np.abs(again - shipped))[-2] < 0.01
-    assert np.abs(again - shipped).max() < 0.03  # maturing, farthest from its prior, comes last
+    assert np.abs(again - shipped).max() < 0.02
 
 
 def test_no_parameter_belongs_to_a_source_or_a_model():

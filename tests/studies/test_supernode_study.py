@@ -57,7 +57,7 @@ def test_the_physical_answer_stands_beside_them_and_is_another(told):
     rows = by_point(told[""])
     ratios = {point: rows[point]["speed_over_first"] for point in POINTS}
     assert not told[""]["assumes"]
-    assert ratios[64, 64] == pytest.approx(ratios[64, 256], rel=0.01)
+    assert ratios[64, 64] < ratios[64, 256] < 1.1 * ratios[64, 64]  # fewer domains come late
     assert ratios[64, 64] < ratios[128, 128] < ratios[256, 256]
     off = [abs(ratios[point] / r["published"] - 1.0) for point, r in POINTS.items()]
     assert max(off) > PUBLISHED["tolerance_frac"]
