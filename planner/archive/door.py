@@ -26,6 +26,9 @@ CONFIG = {
     "autoload_known_extensions": "false",
 }
 
+QUIET = "SET enable_progress_bar = false"
+"""Where Python runs no file, DuckDB draws a bar on stdout after two seconds, into the JSON."""
+
 
 @contextmanager
 def connect(
@@ -81,7 +84,9 @@ def _opened(path: Path, read_only: bool, timeout_s: float) -> duckdb.DuckDBPyCon
     wait_s = FIRST_WAIT_S
     while True:
         try:
-            return duckdb.connect(str(path), read_only=read_only, config=dict(CONFIG))
+            connection = duckdb.connect(str(path), read_only=read_only, config=dict(CONFIG))
+            connection.execute(QUIET)
+            return connection
         except duckdb.Error as fault:
             left_s = deadline_s - time.monotonic()
             if not _is_locked(str(fault)) or left_s <= 0:

@@ -358,3 +358,14 @@ def test_a_full_file_system_loses_only_the_batch_in_flight(tmp_path):
         assert plans.tolist() == [str(i) for i in range(20_000 * len(batches))]
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_no_bar_is_drawn_into_what_a_command_prints(tmp_path):
+    """A slow disk would break the JSON of who runs the planner from a notebook or `python -c`."""
+    code = (
+        "from pathlib import Path; from planner.archive.door import connect\n"
+        f"with connect(Path({str(tmp_path / 'x.duckdb')!r}), read_only=False) as inside:\n"
+        "    print(inside.execute(\"SELECT current_setting('enable_progress_bar')\").fetchall())"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[(False,)]\n"
