@@ -80,7 +80,7 @@ def unit_of(study: Study, catalog: Catalog, offer: Offer) -> Unit:
         site=offer.site,
         hold_usd=hold,
         peak_w=offer.peak_w,
-        idle_w=float(one.run.it_idle_w[0]) * pue / offer.units,
+        idle_w=_rest_w(study, offer, float(one.run.it_idle_w[0]) * pue / offer.units),
         it_w=offer.peak_w / float(terms.pue[0]),
         racks=offer.racks,
         usd_per_kwh=float(terms.usd_per_kwh[0]) + carbon_usd,
@@ -102,6 +102,19 @@ def unit_of(study: Study, catalog: Catalog, offer: Offer) -> Unit:
         residual_frac=float(terms.residual_frac[0]),
         carbon_usd_per_kwh=carbon_usd,
     )
+
+
+def _rest_w(study: Study, offer: Offer, idle_w: float) -> float:
+    """What a unit draws that no workload of the study puts to work [W].
+
+    Where there is none, units of hardware alone are at work for their use, as a hardware study has
+    it, and idle for the rest.
+    """
+    if study.workloads:
+        return idle_w
+    use = study.costing.utilisation_frac
+    use = 1.0 if use is None else use
+    return use * offer.mean_w + (1.0 - use) * idle_w
 
 
 def _held(study: Study, offer: Offer) -> dict[int, float]:

@@ -99,7 +99,8 @@ class Asset:
     ----------
     name, site : the chip and where
     hold_usd : a year of a unit that is there, energy apart [$/year]
-    peak_w, idle_w : of a unit at the site's meter, all of it at work, and at rest [W]
+    peak_w, idle_w : of a unit at the site's meter, all of it at work, and where no workload of the
+        study puts it to work [W]
     it_w, racks : IT power to provide for a unit [W], and rack positions; 0 on another's floor
     usd_per_kwh : paid for what it draws; 0 where rent holds it
     kgco2e_per_kwh, clean_frac : of the site's grid

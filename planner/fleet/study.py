@@ -42,6 +42,11 @@ MW = 1e6
 CALENDAR, WORTH, BASELINES = "calendar", "worth_of_more", "baselines"
 """Columns of JSON: the plan period by period, what more of each limit is worth, other plans."""
 
+NOTHING = (
+    "no unit is ever at work: one draws, costs or takes up more than the limits leave, or arrives "
+    "after the last period (lead_weeks, available)"
+)
+
 COMPARED = {"npv_usd": COST, COST: COST, CARBON: CARBON, PEAK: PEAK, FLOP: FLOP}
 """What a purchase study may compare, and what the program optimises for it."""
 
@@ -106,8 +111,14 @@ def prepare(study: Study, catalog: Catalog | None = None) -> FleetEngine:
 
     Raises
     ------
-    BadStudy : several scenarios; an objective that no purchase plan is optimised for
+    BadStudy : several scenarios; an objective that no purchase plan is optimised for; a plant
+        behind the meter
     """
+    if any(source.behind_the_meter for source in study.costing.sources):
+        raise BadStudy(
+            "costing.sources has a plant behind the meter, and the meter of a site that grows has "
+            "another load in each period; wanted a contract, or the price in costing.usd_per_kwh"
+        )
     if study.scenarios:
         raise BadStudy(
             "a fleet study has [scenarios]; wanted one calendar, in which [[fleet.branches]] say "
@@ -156,7 +167,9 @@ def sweep(
             continue
         result = BillResult(index, evaluated=1)
         plan = front.point(index)
-        if plan.is_there:
+        if _buys_nothing(engine, plan):
+            result.rejected[NOTHING] += 1
+        elif plan.is_there:
             result.front = _row(engine, plan, index)
         elif index == 0:
             result.rejected.update(_conflict(engine, plan))
@@ -211,6 +224,11 @@ class Front:
 
 def nearest(engine: FleetEngine) -> dict[str, Any]:
     """What would have to give, where no purchase plan exists."""
+    first, effort = engine.compared[0], engine.effort(engine.compared[0])
+    if first == FLOP and _buys_nothing(
+        engine, engine.program.solve(FLOP, effort.gap_frac, effort.limit_s)
+    ):
+        return {"why": [NOTHING]}
     return engine.nearest
 
 
@@ -238,8 +256,16 @@ def notes(study: Study, catalog: Catalog) -> dict[str, str]:
         "arrive as a period begins and are ordered the lead time before; rent is on demand unless "
         "costing.rent_plan or fleet.contracts say otherwise; one team works whatever is bought",
         "demand": "streams grow in proportion to the load they were sized with, in whole "
-        "replicas; runs begin with periods; no band is drawn round a purchase plan",
+        "replicas, and stand through a period as on its first day: where they grow within it, "
+        "give shorter periods, headroom_frac or levels; runs begin with periods; survive_units "
+        "keeps streams alone; no band is drawn round a purchase plan",
     }
+
+
+def _buys_nothing(engine: FleetEngine, plan: Plan) -> bool:
+    """The most arithmetic that the limits allow is none: no plan, though no limit is broken."""
+    is_best = plan.is_there and engine.compared[0] == FLOP
+    return is_best and engine.program.figure(FLOP, plan.columns) <= 0.0
 
 
 def _conflict(engine: FleetEngine, plan: Plan) -> dict[str, int]:

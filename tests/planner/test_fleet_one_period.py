@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from small import ROOT
 
+from planner.fleet import study as fleet
 from planner.fleet.follow import books
 from planner.fleet.limits import with_limits
 from planner.fleet.posed import problem_of
@@ -16,7 +17,9 @@ from planner.hardware import study as hardware
 from planner.runs.kinds import prepare
 from planner.runs.total import Total
 from planner.study.read import read_study
+from planner.study.supply import EnergySource
 from planner.training.engine import catalogue_names
+from simkernel.errors import BadStudy
 
 EXACT = Effort(FLOP, 1e-7, 60.0)
 
@@ -100,3 +103,38 @@ def test_a_mix_of_whole_units_beats_one_kind(study, catalog):
               for i, d in enumerate(problem.deals)}  # fmt: skip
     assert bought == {"GB200": 51, "H100-SXM": 3}  # 198.9 and 0.96 of 200 M$
     assert np.isfinite(plan.bound)
+
+
+def test_units_of_hardware_alone_draw_what_they_draw_at_work(study, catalog):
+    """A carbon limit would pass that is broken three times over: idle watts all year."""
+    axes = MappingProxyType({**study.axes, "accelerator": ("H100-SXM",)})
+    pin = MappingProxyType({"unit_w.H100-SXM": 10_000.0, "network_overhead_frac": 0.0})
+    costing = replace(study.costing, pue=1.25, utilisation_frac=1.0)
+    chip = replace(study, axes=axes, pin=pin, costing=costing)
+    (asset,) = problem_of(chip, catalog, 1).assets
+    assert asset.idle_w == pytest.approx(12_500.0, rel=1e-9)
+    half = replace(chip, costing=replace(costing, utilisation_frac=0.5))
+    (less,) = problem_of(half, catalog, 1).assets
+    assert 6_250.0 < less.idle_w < 12_500.0
+
+
+NONE = [{"site_mw": {"us-tx": 0.001}}, {"lead_weeks": 110.0}]
+
+
+@pytest.mark.parametrize("table", NONE, ids=lambda table: next(iter(table)))
+def test_a_plan_that_buys_nothing_is_no_plan(study, catalog, table):
+    """No arithmetic at all would be called the most that the limits allow."""
+    none = replace(study, fleet=replace(study.fleet, **table))
+    engine = fleet.prepare(none, catalog)
+    (result,) = fleet.sweep(engine, 1, lambda: False)
+    assert not result.front
+    assert dict(result.rejected) == {fleet.NOTHING: 1}
+    assert fleet.nearest(engine)["why"] == [fleet.NOTHING]
+
+
+def test_a_plant_behind_the_meter_is_refused(study, catalog):
+    """What it saves would be left out of the cost in silence."""
+    plant = EnergySource("roof", 1.0, 0.05, "solar", behind_the_meter=True)
+    costing = replace(study.costing, sources=(plant,))
+    with pytest.raises(BadStudy, match=r"behind the meter.*wanted a contract"):
+        fleet.prepare(replace(study, costing=costing), catalog)
