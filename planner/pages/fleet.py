@@ -7,16 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from planner.fleet.document import (
-    HEADS,
-    ORDER_HEADS,
-    calendar_rows,
-    order_rows,
-    purchase_lines,
-)
-from planner.pages import desk, fleet_charts
-from planner.pages.desk import Desk
-from planner.pages.fleet_rows import (
+from planner.documents.purchase_rows import (
     capacity_rows,
     carbon_rows,
     cash_rows,
@@ -26,6 +17,15 @@ from planner.pages.fleet_rows import (
     way,
     worth_rows,
 )
+from planner.fleet.document import (
+    HEADS,
+    ORDER_HEADS,
+    calendar_rows,
+    order_rows,
+    purchase_lines,
+)
+from planner.pages import desk, fleet_charts
+from planner.pages.desk import Desk
 from planner.pages.tables import draw_table
 
 Document = Mapping[str, Any]

@@ -12,15 +12,7 @@ from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
 from planner.archive.stored_plan import stored_plan
 from planner.documents.figures import human
-from planner.fleet.document import (
-    HEADS,
-    ORDER_HEADS,
-    calendar_rows,
-    order_rows,
-    purchase_lines,
-)
-from planner.pages import fleet_charts
-from planner.pages.fleet_rows import (
+from planner.documents.purchase_rows import (
     capacity_rows,
     carbon_rows,
     cash_rows,
@@ -30,6 +22,14 @@ from planner.pages.fleet_rows import (
     way,
     worth_rows,
 )
+from planner.fleet.document import (
+    HEADS,
+    ORDER_HEADS,
+    calendar_rows,
+    order_rows,
+    purchase_lines,
+)
+from planner.pages import fleet_charts
 from planner.report.blocks import Block, Heading, Paper, Picture, Points, Table, Words
 from planner.report.charts import spec_of
 from planner.report.write import refuse_without_libraries, write_bytes

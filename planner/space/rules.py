@@ -95,6 +95,8 @@ def train_rules() -> tuple[Rule, ...]:
         *schedule_rules(),
         *_batch_rules(),
         *_repeats(),
+        *_offloads(),
+        *_shards_and_precisions(),
     )
 
 
@@ -230,6 +232,49 @@ def _batch_rules() -> tuple[Rule, ...]:
     )
 
 
+def _shards_and_precisions() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "shards_do_not_divide_replicas",
+            ("devices", *SPLIT, *EXPERT, "shard_devices"),
+            _shards_divide,
+            "replicas, or copies of the experts, do not split into groups of this size",
+        ),
+        Rule(
+            "shard_devices_repeats",
+            ("devices", *SPLIT, "zero_stage", "shard_devices"),
+            _shards_are_fewest,
+            "all replicas share one copy, or none is shared out",
+        ),
+        Rule(
+            "precision_not_supported",
+            ("precision",),
+            precision_supported,
+            "the chip does not have this precision",
+        ),
+    )
+
+
+def _offloads() -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "host_not_known",
+            ("offload",),
+            lambda c, x: (np.array(x.levels["offload"]) == "none")[c["offload"]] | x.chip.has_host,
+            "nobody publishes the memory of this chip's host or the link to it",
+        ),
+        Rule(
+            "pool_not_known",
+            ("offload",),
+            lambda c, x: (
+                x.chip.has_pool
+                | ~IS_IN_POOL[[OFFLOAD.index(str(n)) for n in x.levels["offload"]]][c["offload"]]
+            ),
+            "no memory pool of these hosts is known; a hosts.csv of your own tables may state one",
+        ),
+    )
+
+
 def _repeats() -> tuple[Rule, ...]:
     return (
         Rule(
@@ -262,39 +307,6 @@ def _repeats() -> tuple[Rule, ...]:
             _zero_is_lowest,
             "a single replica has nobody to share its state with; a pipeline keeps whole weights "
             "and gradients until its step ends, so stages 2 and 3 are stage 1 there",
-        ),
-        Rule(
-            "host_not_known",
-            ("offload",),
-            lambda c, x: (np.array(x.levels["offload"]) == "none")[c["offload"]] | x.chip.has_host,
-            "nobody publishes the memory of this chip's host or the link to it",
-        ),
-        Rule(
-            "pool_not_known",
-            ("offload",),
-            lambda c, x: (
-                x.chip.has_pool
-                | ~IS_IN_POOL[[OFFLOAD.index(str(n)) for n in x.levels["offload"]]][c["offload"]]
-            ),
-            "no memory pool of these hosts is known; a hosts.csv of your own tables may state one",
-        ),
-        Rule(
-            "shards_do_not_divide_replicas",
-            ("devices", *SPLIT, *EXPERT, "shard_devices"),
-            _shards_divide,
-            "replicas, or copies of the experts, do not split into groups of this size",
-        ),
-        Rule(
-            "shard_devices_repeats",
-            ("devices", *SPLIT, "zero_stage", "shard_devices"),
-            _shards_are_fewest,
-            "all replicas share one copy, or none is shared out",
-        ),
-        Rule(
-            "precision_not_supported",
-            ("precision",),
-            precision_supported,
-            "the chip does not have this precision",
         ),
     )
 

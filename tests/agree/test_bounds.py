@@ -87,7 +87,7 @@ def drawn(layouts, chip, seed):
     return codes[codes[:, 0] == chip]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     model=st.integers(0, len(MODELS) - 1),
     profile=st.integers(0, len(PROFILES) - 1),

@@ -45,7 +45,7 @@ def seconds(net, chains, capacity=None):
 cases = st.tuples(st.sampled_from(UPS), st.sampled_from(OUTS), st.sampled_from(KINDS))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(cases, st.integers(0, 3), st.floats(1.1, 4.0))
 def test_wider_links_are_never_slower_and_faster_where_they_are_full(case, part, factor):
     """Changing topology or bandwidth would change nothing (astra-sim 207), or the wrong way."""
@@ -63,7 +63,7 @@ def test_wider_links_are_never_slower_and_faster_where_they_are_full(case, part,
         assert wider < base
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(cases, st.permutations(range(8)))
 def test_which_host_is_called_first_changes_nothing_below_one_leaf(case, order):
     """ASTRA-sim 150: the same machine, numbered otherwise, would be another."""
@@ -75,7 +75,7 @@ def test_which_host_is_called_first_changes_nothing_below_one_leaf(case, order):
     assert seconds(net, [chain_of(net, kind, moved)])[0] == pytest.approx(plain, rel=1e-9)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(cases)
 def test_twice_the_bytes_take_twice_the_time_without_latency(case):
     """256 to 512 MiB would take as long, or longer than twice (astra-sim 207)."""

@@ -203,7 +203,7 @@ def served_by(replicas, batching, routing, limits):
 
 
 @pytest.mark.parametrize("batching", ["continuous", "chunked_prefill", "sarathi"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(situation=situations())
 def test_every_request_has_the_times_of_the_plain_rules(batching, situation):
     """A policy would differ from the scheduler it is named after, in some corner of its rules."""
@@ -222,7 +222,7 @@ def test_every_request_has_the_times_of_the_plain_rules(batching, situation):
     assert result.totals.blocks_left.tolist() == [0]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(situation=situations(), replicas=st.integers(1, 4), concurrency=st.integers(0, 8))
 def test_laws_hold_whatever_is_asked(situation, replicas, concurrency):
     """Blocks, tokens or time would be lost in a corner that no example visits."""

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner.documents import answers as commands
-from planner.pages import fleet_rows
+from planner.documents import purchase_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,8 +43,8 @@ def test_each_future_has_a_calendar_of_its_own(gated, monkeypatch):
     """What waits for an observation would be shown as if it were sure."""
     page = opened(gated, monkeypatch)
     document = commands.explain(gated, "1", "1")
-    assert fleet_rows.futures_of(document) == ["boom", "calm"]
-    boom, calm = (fleet_rows.way(document, name) for name in ("boom", "calm"))
+    assert purchase_rows.futures_of(document) == ["boom", "calm"]
+    boom, calm = (purchase_rows.way(document, name) for name in ("boom", "calm"))
     assert [node["period"] for node in boom] == [0, 1, 2] == [node["period"] for node in calm]
     assert boom[0] == calm[0]
     assert boom[2]["demand"]["chat"] == pytest.approx(2 * calm[2]["demand"]["chat"])
@@ -55,15 +55,15 @@ def test_each_future_has_a_calendar_of_its_own(gated, monkeypatch):
 def test_rows_of_charts_are_the_documents_own_figures(gated):
     """A chart would show other dollars than the plan costs."""
     document = commands.explain(gated, "1", "1")
-    cash = [r for r in fleet_rows.cash_rows(document) if r["plan"] == fleet_rows.THIS]
+    cash = [r for r in purchase_rows.cash_rows(document) if r["plan"] == purchase_rows.THIS]
     assert cash[-1]["spent"] == pytest.approx(sum(document["cash_usd"]) / 1e6)
-    nodes = fleet_rows.way(document, "boom")
-    carbon = sum(r["t"] for r in fleet_rows.carbon_rows(document, nodes))
+    nodes = purchase_rows.way(document, "boom")
+    carbon = sum(r["t"] for r in purchase_rows.carbon_rows(document, nodes))
     assert carbon == pytest.approx(sum(n["kgco2e"] for n in nodes) / 1e3)
-    caps = {r["site"]: r["MW"] for r in fleet_rows.power_rows(document, nodes)
+    caps = {r["site"]: r["MW"] for r in purchase_rows.power_rows(document, nodes)
             if r["what"] == "cap"}  # fmt: skip
     assert caps == {"us-tx": 1.0}
-    names = [row["plan"] for row in fleet_rows.compared_rows(document)]
+    names = [row["plan"] for row in purchase_rows.compared_rows(document)]
     assert names == ["this plan", "rent everything", "all at once", "do nothing"]
 
 

@@ -1,7 +1,4 @@
-"""How long somebody waits for the app: a first paint over a million stored plans, a slider.
-
-All is told in processor time: what a machine that does nothing else would take.
-"""
+"""How long somebody waits for the app: a first paint over a million stored plans, a slider."""
 
 import time
 from pathlib import Path
@@ -47,9 +44,9 @@ def db(tmp_path_factory):
 def visited(db, monkeypatch):
     """The app opened on a database, and how long that took."""
     monkeypatch.setenv("PLANNER_DB", str(db))
-    started = time.process_time()
+    started = time.perf_counter()
     page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
-    seconds = time.process_time() - started
+    seconds = time.perf_counter() - started
     assert not page.exception
     return page, seconds
 
@@ -59,9 +56,9 @@ def moved(page, act):
     found = []
     for turn in range(3):
         act(turn)
-        started = time.process_time()
+        started = time.perf_counter()
         page.run()
-        found.append(time.process_time() - started)
+        found.append(time.perf_counter() - started)
         assert not page.exception
     return min(found)
 
@@ -81,9 +78,9 @@ def test_the_front_of_a_million_plans(db, monkeypatch, tell):
 
     filtered = moved(page, narrow)
     tell("a filter over the front", f"{filtered:.2f} s", f"{ANSWER_S:g} s")
-    started = time.process_time()
+    started = time.perf_counter()
     page.toggle(key="keep_beside").set_value(True).run()
-    beside = time.process_time() - started
+    beside = time.perf_counter() - started
     tell("5,000 of the plans beside it, first time", f"{beside:.2f} s", "8 s")
     again = moved(page, narrow)
     tell("a filter over the front and 5,000 beside it", f"{again:.2f} s", f"{ANSWER_S:g} s")
@@ -95,9 +92,9 @@ def test_the_front_of_a_million_plans(db, monkeypatch, tell):
 def test_a_price_over_a_million_plans(db, monkeypatch, tell):
     """A slider would be let go before the front has followed it."""
     page, _ = visited(db, monkeypatch)
-    started = time.process_time()
+    started = time.perf_counter()
     page.switch_page("planner/pages/what_if.py").run()
-    opened = time.process_time() - started
+    opened = time.perf_counter() - started
     assert not page.exception
     tell("the what-if of 1,000,000 stored plans, first time", f"{opened:.2f} s", "8 s")
 

@@ -170,7 +170,7 @@ def test_dask_adds_little_to_blocks_of_half_a_second(farm, tell):
 
 @pytest.mark.bench
 def test_dask_sweeps_as_local_processes_do(farm, tmp_path, tell):
-    """The front would hang on who works; what Dask takes by the second is told, not judged."""
+    """The front would hang on who works, or a cluster be slower than one of its machines."""
     address, processes = farm
     ratios, hashes = [], set()
     for pair in range(PAIRS + 1):
@@ -179,8 +179,9 @@ def test_dask_sweeps_as_local_processes_do(farm, tmp_path, tell):
         here, local_s = swept([(tmp_path / f"local{pair}.duckdb", "--workers", "2")])
         hashes |= there | here
         ratios += [dask_s / local_s] if pair else []  # the first loads the workers
-    tell("Dask, two workers: processor time over two local processes", told(ratios), "")
+    tell("Dask, two workers: processor time over two local processes", told(ratios), "<= 1.10")
     assert len(hashes) == 1
+    assert statistics.median(ratios) <= 1.10
 
 
 @pytest.mark.bench

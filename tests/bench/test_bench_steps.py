@@ -93,13 +93,11 @@ def test_a_hundred_thousand_evaluations_need_no_more_memory(run):
 
 
 def test_the_whole_supernode_traversal_ends_within_a_minute():
-    """The bar is an hour; ours is a minute, of one core so that a loaded machine can tell."""
+    """The bar is an hour; ours is a minute."""
     names = catalogue_names()
     study = read_study(ROOT / "studies" / "supernode_size.toml", names)
     everything = with_settings(study, ["study.preset=everything"], names)
-    began_s = time.process_time()
     document = knee_document(everything, "supernode_devices")
-    took_s = time.process_time() - began_s
-    print(f"\n{document['candidates']['evaluated']:,} plans in {took_s:.1f} s of one core")
-    assert took_s <= LONGEST_TRAVERSAL_S
+    print(f"\n{document['candidates']['evaluated']:,} plans in {document['seconds']:.1f} s")
+    assert document["seconds"] <= LONGEST_TRAVERSAL_S
     assert document["knees"]

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_bill import (
     ANCHORS,
@@ -67,7 +67,6 @@ class TestAgainstPublished:
 
 
 class TestLaws:
-    @settings(deadline=None)  # a machine at work is no fault
     @given(st.floats(0, 1e3))
     def test_all_prices_times_k_cost_k_times_as_much(self, k):
         """Doubling every price would not double the bill."""
@@ -90,7 +89,6 @@ class TestLaws:
             assert scaled.columns[name][0] == pytest.approx(k * once.columns[name][0], rel=1e-12)
         assert scaled.columns["kgco2e"][0] == once.columns["kgco2e"][0]
 
-    @settings(deadline=None)  # a machine at work is no fault
     @given(st.floats(1, 1e9), st.floats(0.01, 1e5), st.floats(1, 3))
     def test_energy_is_power_times_time_in_both_scopes(self, watts, hours, pue):
         """PUE would be in one column and not in the other, or twice."""

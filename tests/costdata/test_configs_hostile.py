@@ -193,7 +193,7 @@ SOME_VALUES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     name=st.sampled_from(sorted(model_names())),
     changes=st.dictionaries(st.sampled_from(sorted(SIZE_KEYS)), SOME_VALUES, max_size=4),

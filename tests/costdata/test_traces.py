@@ -312,7 +312,7 @@ finite = st.floats(0, 1e6, allow_nan=False)
 counts = st.integers(1, 10**6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(finite, counts, counts), min_size=1, max_size=30), st.randoms())
 def test_shuffling_the_rows_changes_nothing_but_ties(tmp_path_factory, rows, random):
     """The order of a file would decide how large a fleet is."""
@@ -330,7 +330,7 @@ def test_shuffling_the_rows_changes_nothing_but_ties(tmp_path_factory, rows, ran
     assert (np.diff(one.arrival_s) >= 0).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: (VIDUR + text).encode()))
 def test_no_bytes_end_in_a_traceback(tmp_path_factory, content):
     """A damaged file would end in our own traceback instead of exit code 2."""
@@ -342,7 +342,7 @@ def test_no_bytes_end_in_a_traceback(tmp_path_factory, content):
 plain = st.none() | st.booleans() | st.floats() | st.text() | st.integers()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(plain | st.lists(plain) | st.dictionaries(st.text(), plain | st.lists(plain)))
 def test_no_json_value_ends_in_a_traceback(tmp_path_factory, value):
     """A field of another type would end in our own traceback."""

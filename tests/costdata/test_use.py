@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_bill import H100_128, column, cost, prices, run, terms
 
@@ -17,7 +17,6 @@ def life(use, years=4.0, **changed):
     return run(hours=years * 8760 * use, tokens=np.nan, **changed)
 
 
-@settings(deadline=None)  # a machine at work is no fault
 @given(USES, st.floats(0.0, 1.0), st.floats(1.0, 2.0), st.sampled_from(HOSTED))
 def test_dollars_energy_and_carbon_rest_on_the_same_kwh(use, idle, pue, acquire):
     """The bill would charge energy that is in no megawatt-hour, or emit what nobody paid for."""
@@ -80,7 +79,6 @@ def test_idle_hours_of_a_machine_rented_by_the_hour_are_somebody_elses():
 
 
 class TestBreakEven:
-    @settings(deadline=None)  # a machine at work is no fault
     @given(USES, st.floats(1.8, 20.0), st.floats(0, 100), st.sampled_from([0.0, 0.8]))
     def test_owning_wins_where_the_use_is_above_its_break_even(self, use, rent, tonne, take):
         """The break-even would point one way and the dollars the other."""
@@ -90,7 +88,6 @@ class TestBreakEven:
         above = use - got.columns["breakeven_utilisation_frac"][0]
         assert saved == pytest.approx(above * got.rented.full_usd[0], rel=1e-9, abs=1e-3)
 
-    @settings(deadline=None)  # a machine at work is no fault
     @given(USES, st.floats(2.5, 20.0), st.floats(0, 100), st.sampled_from([0.0, 0.5, 1.0]))
     def test_where_the_worth_is_nought_owning_costs_what_renting_does(
         self, use, rent, tonne, take

@@ -261,7 +261,7 @@ class TestMoney:
         wanted = np.asarray(free.ledgers["capex_usd"].terms["servers"]) / 4
         np.testing.assert_allclose(year(free, "servers"), wanted, rtol=1e-12)
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=20)
     @given(k=st.floats(0.01, 100))
     def test_every_price_of_a_study_times_k_is_k_times_the_bill(self, priced, k):
         """A price slider would not move the bill by its own share."""

@@ -119,7 +119,7 @@ def test_what_cannot_be_meant_is_refused_at_once():
     assert len(caught.value.faults) == 3
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(st.integers(0, 6), min_size=2, max_size=4),
     st.floats(20, 200),

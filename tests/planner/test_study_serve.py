@@ -5,7 +5,7 @@ import re
 from pathlib import Path as File
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from costdata.traces import trace_formats, trace_name
@@ -294,7 +294,6 @@ toml_like = nested(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(
@@ -308,7 +307,6 @@ def test_no_trace_table_ends_in_a_traceback(table):
     assert told_or_read(traffic_of, table)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["ttft_s_p95", "a", "share_frac"]), toml_like))
 def test_no_slo_table_ends_in_a_traceback(table):
     """A slip of one key would end in our own traceback."""

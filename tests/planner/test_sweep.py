@@ -197,7 +197,7 @@ amounts = st.floats(0.0, 10.0)
 powers = st.floats(0.2, 3.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(amounts, powers), min_size=4, max_size=4), amounts, amounts)
 def test_whatever_grows_with_time_power_and_units_is_least_on_the_front(
     dense, parts, product, step

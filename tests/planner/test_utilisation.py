@@ -96,7 +96,7 @@ def plans(dense):
     return joined([each["rows"] for each in dense.alone if each["feasible"]])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(use=st.floats(0.05, 1.0))
 def test_a_training_run_bills_what_it_reports_at_any_use(dense, plans, use):
     """Dollars of idle hours would have no energy beside them, or energy no dollars."""

@@ -113,7 +113,7 @@ def test_silence_between_bursts_is_possible():
     assert len(found) / SPAN_S == pytest.approx(RATE, rel=0.25)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.floats(1e-3, 50), st.floats(0.05, 20), st.floats(1.0, 1000), st.integers(0, 9))
 def test_no_rate_or_cv_breaks_the_draw(requests_per_s, cv, span_s, seed):
     """A quiet service would end in a traceback or never end."""

@@ -126,7 +126,7 @@ def worlds(draw):
     return capacity, paths, sent, draw(st.lists(st.floats(0.0, 3.0), **some))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds())
 def test_bytes_are_kept_and_every_flow_ends_after_two_events(world):
     """A replay would lose traffic, or go round for ever."""
@@ -141,7 +141,7 @@ def test_bytes_are_kept_and_every_flow_ends_after_two_events(world):
     assert net.counters[MOVING] == net.counters[SEATED] == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(worlds(), st.randoms(use_true_random=False))
 def test_names_of_links_and_flows_change_nothing(world, chance):
     """ASTRA-sim 150: (2, 8) and (8, 2) would be two different machines."""
@@ -158,7 +158,7 @@ def test_names_of_links_and_flows_change_nothing(world, chance):
     assert again == pytest.approx(found[order], rel=1e-11)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(worlds(), st.sampled_from([2.0, 8.0, 3.7]))
 def test_time_grows_as_bytes_do(world, factor):
     """Twice the message would not take twice as long, with no latency to say why."""
@@ -170,7 +170,7 @@ def test_time_grows_as_bytes_do(world, factor):
     assert more == pytest.approx(factor * found, rel=1e-12 if factor != 3.7 else 1e-11)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(worlds())
 def test_rates_are_max_min_fair(world):
     """Some flow could be faster without making a slower one wait."""

@@ -76,7 +76,7 @@ streams = st.lists(
 ).map(lambda rows: (np.sort([t for t, _ in rows]), np.array([float(w) for _, w in rows])))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(streams, st.floats(0.1, 2e4))
 def test_no_other_window_is_busier(given_stream, window_s):
     """The window is the maximum over all starts, tried one by one."""
@@ -90,7 +90,7 @@ def test_no_other_window_is_busier(given_stream, window_s):
     assert found.tokens_per_s * length_s >= max(sums) - 1e-6
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(streams, st.floats(0.01, 1e4))
 def test_the_backlog_is_that_of_the_recursion(given_stream, rate):
     """Lindley's recursion, step by step, is the same queue."""
@@ -104,7 +104,7 @@ def test_the_backlog_is_that_of_the_recursion(given_stream, rate):
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-6 * rate)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(streams, st.floats(0.01, 1e3), st.floats(1.0, 10.0))
 def test_a_faster_fleet_never_has_more_left(given_stream, rate, faster):
     """More chips would leave a longer queue."""

@@ -125,7 +125,7 @@ def test_a_closed_loop_gets_more_users_at_once():
     assert larger.arrival_s.max() == 0
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.floats(0, 1e6), min_size=1, max_size=20),
     st.floats(0.01, 6),

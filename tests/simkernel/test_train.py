@@ -70,9 +70,7 @@ def step_s(model, plan, changed=None):
     return training_step(JOB, model, changed or chip(), plan, RESERVE).time.total
 
 
-quick = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quick = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @quick

@@ -1,4 +1,4 @@
-"""Rows of the charts and tables of the page Fleet, from the document of a purchase plan."""
+"""Rows of the charts and tables of a purchase plan, as the page and the report show them."""
 
 from __future__ import annotations
 
