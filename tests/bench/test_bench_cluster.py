@@ -127,7 +127,7 @@ def farm(tmp_path):
     module = (sys.executable, "-m", "distributed.cli.dask_")
     known = ("--scheduler-file", there, "--no-dashboard")
     words = [*module[:2], f"{module[2]}scheduler", "--host", "127.0.0.1", "--port", "0", *known]
-    processes = [subprocess.Popen(words, **quiet)]
+    processes = [subprocess.Popen(words, env=environment(), **quiet)]
     while not there.exists():
         time.sleep(0.1)
     worker = [*module[:2], f"{module[2]}worker", *known, "--nthreads", "1", "--no-nanny"]
