@@ -7,7 +7,7 @@ Every candidate's step is a ledger whose terms sum to the step exactly. Not know
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -81,8 +81,7 @@ def training_step(
     What candidates share is priced once: layouts, then turns of a micro-batch, then the batch and
     the schedule. A candidate's numbers do not depend on what else is in the block.
     """
-    if job.links.is_by_group_size:
-        job = replace(job, stack=replace(job.stack, contention_frac=0.0, straggler_frac=0.0))
+    job = job.ruled
     shared = _shared(job, model, chips, plans)
     turns, kept = shared.turns, shared.kept
     domains = plans.devices / kept.used_per_domain

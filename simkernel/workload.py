@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +39,13 @@ class TrainingJob:
     stack: Stack = ISOLATED
     keeping: Keeping = PLAIN
     links: LinkRules = PHYSICAL
+
+    @property
+    def ruled(self) -> TrainingJob:
+        """The same job, its stack without what its link rule does not know (see `link_rules`)."""
+        if not self.links.is_by_group_size:
+            return self
+        return replace(self, stack=replace(self.stack, contention_frac=0.0, straggler_frac=0.0))
 
 
 @dataclass(frozen=True)

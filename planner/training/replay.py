@@ -18,6 +18,7 @@ import numpy as np
 from planner.study.network import Degraded
 from planner.training.engine import Engine
 from planner.training.evaluate import (
+    UNPHYSICAL,
     Replay,
     chip_of,
     evaluate,
@@ -127,13 +128,15 @@ def ready(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ready
             "take mfu_frac and step_s out of [pin]"
         )
     plans = training_plans(engine, columns)
-    chip, job = chip_of(engine, columns, accelerator), engine.job_on(accelerator)
+    chip, job = chip_of(engine, columns, accelerator), engine.job_on(accelerator).ruled
     ledger = evaluate(engine, columns, accelerator).ledgers["step_s"]
     narrow = wide = pipeline_of(job, engine.model, chip, plans)
     if float(plans.oversubscription[0]) > 1.0:
         full = replace(plans, oversubscription=np.ones_like(plans.oversubscription))
         wide = pipeline_of(job, engine.model, chip, full)
     uneven, marks = _unevenness(engine, plans, job.stack, int(wide.layout.used_per_domain[0]))
+    if job.links.is_by_group_size:
+        marks[UNPHYSICAL] = "links go by the size of a group, which no wires do; nobody is late"
     degraded = engine.study.network.degraded
     if degraded:
         marks["degraded_links"] = "; ".join(_words(one) for one in degraded)

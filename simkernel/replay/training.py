@@ -113,6 +113,7 @@ def pipeline_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPla
     ------
     BadStudy : the schedule cannot be run with so many micro-batches
     """
+    job = job.ruled
     mixes = _mixes(job, model, plans)
     rows = plans.take(np.zeros(len(mixes.layers), dtype=np.int64))
     layout = layout_of(job, model, chips, rows, mixes.layers)

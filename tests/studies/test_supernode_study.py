@@ -8,6 +8,7 @@ import pytest
 
 from planner.archive.store import Archive
 from planner.documents.knee import knee_document
+from planner.documents.training_replay import training_replay_document
 from planner.runs.run import run_study
 from planner.study.read import read_study
 from planner.study.settings import with_settings
@@ -83,6 +84,16 @@ def test_unphysical_plans_are_marked_on_no_front_and_have_no_price(told, tmp_pat
     done = run_study(prepare(narrow), Archive(tmp_path / "x.duckdb"), workers=1)
     assert not len(done.front.get("plan", ()))
     assert done.summary.rejected[UNPHYSICAL] == 1
+
+
+def test_a_replay_under_an_unphysical_rule_draws_nothing_its_closed_form_lacks():
+    """Late domains and contention were replayed that the rule's closed form leaves out."""
+    ruled = study("study.preset=group_size", "supernode_devices=8", "ep=64")
+    found = training_replay_document(ruled, seeds=2)["replay"]
+    assert sum(found["gap_s"].values()) == pytest.approx(0.0, abs=1e-3 * found["closed_form_s"])
+    assert found["gap_s"]["stragglers"] == 0.0
+    assert found["gap_s"]["shared_ports"] == pytest.approx(0.0, abs=1e-9)
+    assert UNPHYSICAL in found["marks"]
 
 
 def test_every_curve_has_its_knee_and_domains_pay_up_to_their_experts(told):
