@@ -195,7 +195,7 @@ def _use_axes() -> tuple[Axis, ...]:
         ),
         Axis(
             "power_cap_frac", "", EVERY, "number", (1,),
-            "power limit over the chip's rated power", least=0.3, most=1,
+            "power limit over the chip's rated power", short="cap", least=0.3, most=1,
         ),
         Axis(
             "profile", "", WORK, "name", (SHIPPED,),
@@ -285,7 +285,7 @@ AXES: Mapping[str, Axis] = MappingProxyType(
 SHORT_NAMES: Mapping[str, str] = MappingProxyType(
     {axis.short: axis.name for axis in AXES.values() if axis.short}
 )
-"""Aliases accepted by --set: tp, pp, vp, cp, ep, etp, dp, mbs, gbs."""
+"""Aliases accepted by --set: tp, pp, vp, cp, ep, etp, dp, mbs, gbs, cap."""
 
 ALIASES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {

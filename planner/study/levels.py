@@ -119,8 +119,9 @@ def _number(axis: Axis, value: int | float) -> Level:
         if isinstance(value, float) and not value.is_integer():
             raise BadLevel(f"{value!r} is not a whole number")
         value = int(value)
-    if not axis.least <= value <= min(axis.most, MOST_OF_ANY):
-        raise BadLevel(f"{value!r} is out of bounds, the largest number here is {MOST_OF_ANY:g}")
+    most = min(axis.most, MOST_OF_ANY)
+    if not axis.least <= value <= most:
+        raise BadLevel(f"{value!r} is out of bounds, from {axis.least:g} to {most:g} here")
     return value
 
 
