@@ -158,6 +158,8 @@ def _hardware() -> Iterator[Metric]:
     yield Metric("peak_flop_per_s", "1/s", HARDWARE, "maximise", "physics", doc)
     doc = "servers or racks bought whole"
     yield Metric("purchase_units", "", HARDWARE, "minimise", "physics", doc)
+    doc = "worth today of what the worst futures of a purchase plan cost, in their mean"
+    yield Metric("tail_npv_usd", "USD", ("fleet",), "minimise", "costing", doc)
     for name, unit, direction, doc in (
         ("stranded_w", "W", "minimise", "power of the limit that is not used, at the meter"),
         ("stranded_usd", "USD", "minimise", "money of the limit that buys no whole unit"),

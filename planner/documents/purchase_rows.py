@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.fleet.baselines import NOTHING
 from planner.fleet.document import gap_words
+from planner.fleet.worth_words import worth_words
 
 Document = Mapping[str, Any]
 Row = dict[str, Any]
@@ -112,9 +113,8 @@ def _compared(name: str, figures: Mapping[str, Any], own_usd: float) -> Row:
 
 
 def worth_rows(document: Document) -> list[Row]:
-    """What one step more of each limit is worth [k$]."""
+    """What one step more of each limit is worth; never what is below the gap of the solutions."""
     return [
-        {"one step more": name, "worth [k$]": round(value / 1e3, 2)}
-        for name, value in document["worth_of_more"].items()
-        if not name.endswith(", units")
+        {"one step more": name, "worth": worth_words(one)}
+        for name, one in document["worth_of_more"].items()
     ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.fleet.follow import Books, books
 from planner.fleet.limits import DEMAND
-from planner.fleet.problem import Problem
+from planner.fleet.problem import Deal, Problem
 from planner.fleet.program import COST, Program, Slack
 from planner.fleet.worth import Effort
 from simkernel.columns import Floats
@@ -27,14 +27,26 @@ def rented(problem: Problem) -> Problem:
 
 
 def at_once(problem: Problem) -> Problem:
-    """Everything is bought as soon as it can be delivered, the money being there then."""
-    periods = np.arange(problem.horizon.periods)
-    deals = [
-        replace(d, usd=np.where(periods == d.first, d.usd, np.nan)) if d.name == "buy" else d
-        for d in problem.deals
-    ]
+    """Everything is bought for the first day on which it can be had, the money being there then.
+
+    What is rented is gone by that day: it bridges the delivery, and nothing after it.
+    """
+    day = first_delivery(problem)
+    due = np.arange(problem.horizon.periods)
+
+    def kept(deal: Deal) -> Floats:
+        is_kept = due == day if deal.name == "buy" else due + deal.term <= day
+        return np.where(is_kept, deal.usd, np.nan)
+
+    deals = [replace(deal, usd=kept(deal)) for deal in problem.deals]
     limits = replace(problem.limits, budget_usd=problem.limits.budget_usd * np.nan)
     return replace(problem, deals=deals, limits=limits)
+
+
+def first_delivery(problem: Problem) -> int:
+    """First period in which something that is bought can be there; -1 where nothing ever is."""
+    days = [deal.soonest for deal in problem.deals if deal.name == "buy"]
+    return min((t for t in days if t < problem.horizon.periods), default=-1)
 
 
 def baselines(problem: Problem, effort: Effort) -> dict[str, dict[str, Any]]:
@@ -44,15 +56,21 @@ def baselines(problem: Problem, effort: Effort) -> dict[str, dict[str, Any]]:
     ----------
     effort : time and gap for each
     """
-    found = {}
-    for name, other in ((RENTED, rented(problem)), (AT_ONCE, at_once(problem))):
-        plan = Program(other).solve(COST, effort.gap_frac, effort.limit_s)
-        if plan.is_there:
-            found[name] = {**sums(other, books(other, plan)), "gap_frac": plan.gap_frac}
-        else:
-            found[name] = {"why": f"no such plan: {plan.status}"}
+    found = {RENTED: _solved(rented(problem), effort)}
+    if first_delivery(problem) < 0:
+        found[AT_ONCE] = {"why": "nothing can be bought"}
+    else:
+        found[AT_ONCE] = _solved(at_once(problem), effort)
     found[NOTHING] = _nothing(problem, effort)
     return found
+
+
+def _solved(other: Problem, effort: Effort) -> dict[str, Any]:
+    """What the best plan of another problem comes to, or why there is none."""
+    plan = Program(other).solve(COST, effort.gap_frac, effort.limit_s)
+    if plan.is_there:
+        return {**sums(other, books(other, plan)), "gap_frac": plan.gap_frac}
+    return {"why": f"no such plan: {plan.status}"}
 
 
 def sums(problem: Problem, kept: Books) -> dict[str, Any]:

@@ -29,23 +29,19 @@ class Bounds:
         self.problem, self.linear = problem, linear
         self.supply, self.work, self.sums = supply, work, sums
         self.peak = linear.column()
-        self.some = self._serving() if problem.limits.survive_units else None
+        self.some = self._working() if problem.limits.survive_units else None
         self._capacity()
         self._of_sites()
         self._money()
         self._carbon()
         self._clean()
 
-    def _serving(self) -> np.ndarray:
-        """1 where an asset serves a stream, which must then survive the loss of some units."""
+    def _working(self) -> np.ndarray:
+        """1 where an asset is at work, which must go on when some of its units are lost."""
         found = self.linear.columns(*self.supply.stock.shape, upper=1.0, whole=True)
-        for stream in self.problem.streams:
-            columns = self.work.serve[stream.name]
-            for o, n in np.ndindex(*columns.shape):
-                column = int(columns[o, n])
-                some = int(found[stream.options[o].asset, n])
-                most = max(self.linear.upper[column], 1.0)
-                self.linear.row({column: 1.0, some: -most}, high=0.0)
+        for use in self.work.uses:
+            some, most = int(found[use.option.asset, use.node]), self.linear.upper[use.column]
+            self.linear.row({use.column: 1.0, some: -max(most, 1.0)}, high=0.0)
         return found
 
     def _capacity(self) -> None:

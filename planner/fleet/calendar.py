@@ -1,4 +1,4 @@
-"""A purchase plan as a document: node by node, its orders with dates, what waits for what."""
+"""A purchase plan as a document: node by node, its orders, what waits for what."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from planner.fleet.baselines import by_period, cash
 from planner.fleet.check import held_units
 from planner.fleet.follow import Books
+from planner.fleet.orders import orders
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Asset, Deal, Problem
 
@@ -58,33 +59,8 @@ def caps(problem: Problem) -> dict[str, Any]:
         "kgco2e_per_year": yearly,
         "kgco2e": None if np.isnan(limits.kgco2e) else limits.kgco2e,
         "period_years": problem.horizon.years,
+        "first_day": problem.horizon.day(0.0),
     }
-
-
-def orders(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
-    """Every order by the period in which it is placed, with what it is for and when it comes."""
-    tree = problem.tree
-    for n in range(len(tree)):
-        for d, deal in enumerate(problem.deals):
-            units = float(plan.ordered[d, n])
-            if units < 0.5:
-                continue
-            asset, t = problem.assets[deal.asset], int(tree.period[n])
-            due = t + deal.lead
-            yield {
-                "period": t,
-                "from_year": t * problem.horizon.years,
-                "how": deal.name,
-                "units": units,
-                "chip": asset.name,
-                "site": asset.site,
-                "devices": units * asset.devices,
-                "arrives": due,
-                "until": min(due + deal.term, problem.horizon.periods),
-                "usd": units * float(deal.usd[due]),
-                "usd_per_year": units * float(deal.usd_per_year[due]),
-                "future": tree.words[n],
-            }
 
 
 def _gates(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -120,6 +96,7 @@ def _node(problem: Problem, plan: Plan, found: Books, n: int) -> dict[str, Any]:
     return {
         "period": t,
         "from_year": t * problem.horizon.years,
+        "from_day": problem.horizon.day(t * problem.horizon.weeks),
         "future": tree.words[n],
         "chance": float(tree.chance[n]),
         "buy": _came(problem, plan, n, True),

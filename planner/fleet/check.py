@@ -54,10 +54,8 @@ def _of_orders(problem: Problem, plan: Plan) -> Iterator[str]:
 
 
 def _of_capacity(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
-    serving = np.zeros(found.there.shape, dtype=bool)
     for stream in problem.streams:
         for o, option in enumerate(stream.options):
-            serving[option.asset] |= plan.replicas[stream.name][o] > 0.5
             if plan.replicas[stream.name][o].any() and not problem.assets[option.asset].may_serve:
                 yield f"{stream.name} is served on {problem.assets[option.asset].label}"
     has_blocks = any(run.block_units > 0 for run in problem.runs)
@@ -65,7 +63,8 @@ def _of_capacity(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
         busy = found.at_work[a]
         if has_blocks:
             busy = np.maximum(busy, found.by_hour[a].max(axis=1))
-        need = busy * (1.0 + asset.spare_frac) + serving[a] * problem.limits.survive_units
+        reserve = (busy > 1e-6) * problem.limits.survive_units
+        need = busy * (1.0 + asset.spare_frac) + reserve
         yield from _over(f"units of {asset.label} at work", need, found.there[a])
 
 

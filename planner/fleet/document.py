@@ -12,13 +12,19 @@ from planner.documents.figures import figure, human
 from planner.documents.ruled import table_text
 from planner.explain.plan import plain
 from planner.fleet.baselines import NOTHING, RENTED
-from planner.fleet.study import BASELINES, CALENDAR, WORTH
+from planner.fleet.payback import payback_months, payback_words
+from planner.fleet.row import BASELINES, CALENDAR, WORTH
+from planner.fleet.worth_words import worth_words
 from planner.metrics import METRICS
 from simkernel.errors import BadStudy
 
 HEADS = ("period", "arrives", "rent", "at work", "runs", "capital", "running", "rent paid", "MW")
-ORDER_HEADS = ("order in", "units", "chip", "site", "how", "arrives", "until", "USD", "USD a year")
-MONTHS_PER_YEAR, EXA = 12.0, 1e18
+ORDER_HEADS = (
+    "order by", "units", "chip", "site", "how", "arrives", "until", "each", "in all", "a year",
+)  # fmt: skip
+
+
+PRICED = ("unit_usd", "usd", "usd_per_year")
 
 
 def purchase_document(front: Mapping[str, Any], row: int) -> dict[str, Any]:
@@ -52,27 +58,6 @@ def purchase_document(front: Mapping[str, Any], row: int) -> dict[str, Any]:
         "baselines": compared,
         "violations": [],
     }
-
-
-def payback_months(plan: Mapping[str, Any], rented: Mapping[str, Any]) -> float | None:
-    """Months until a plan has cost less in all than renting everything; None where it never does.
-
-    Notes
-    -----
-    Undiscounted, without what is left; within a period money is spent evenly, and capital as the
-    period begins.
-    """
-    if "cash_usd" not in rented:
-        return None
-    ahead = np.cumsum(np.array(rented["cash_usd"]) - np.array(plan["cash_usd"]))
-    behind = np.flatnonzero(ahead < 0)
-    if not len(behind):
-        return 0.0
-    last = int(behind[-1])
-    if last + 1 >= len(ahead):
-        return None
-    share = -ahead[last] / (ahead[last + 1] - ahead[last])
-    return float((last + 1 + share) * plan["caps"]["period_years"] * MONTHS_PER_YEAR)
 
 
 def _of_any(front: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -151,7 +136,7 @@ def _limit_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _compared_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """Beside renting everything, buying all at once and doing nothing."""
-    own, months = document["metrics"]["own_npv_usd"], document["metrics"].get("payback_months")
+    own = document["metrics"]["own_npv_usd"]
     for name, other in document["baselines"].items():
         if name == NOTHING:
             served = ", ".join(f"{share:.0%} of {n}" for n, share in other["served_frac"].items())
@@ -166,8 +151,8 @@ def _compared_lines(document: Mapping[str, Any]) -> Iterator[str]:
             word = "more" if more >= 0 else "less"
             verb = "renting everything" if name == RENTED else "buying all at once"
             yield f"{verb} would cost {human(abs(more), 'USD')} {word}{gap_words(other, document)}"
-    if months is not None:
-        yield f"paid back against renting everything in {months:.0f} months"
+    if words := payback_words(document):
+        yield words
     yield "what arrives as a period begins is ordered the lead time before"
 
 
@@ -178,17 +163,9 @@ def gap_words(other: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def _worth_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    is_of_flop = not document["baselines"]
-    told = []
-    for name, value in document["worth_of_more"].items():
-        if name.endswith(", units"):
-            told.append(f"{name}: {value:g}")
-        elif is_of_flop:
-            told.append(f"{name}: {value / EXA:.4g} EFLOP/s")
-        else:
-            told.append(f"{name}: {human(round(value, 2), 'USD')}")
+    told = [f"{name}: {worth_words(one)}" for name, one in document["worth_of_more"].items()]
     if told:
-        yield "worth of more, to within the gap: " + "; ".join(told)
+        yield f"worth of more: {'; '.join(told)}"
 
 
 def _gate_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -230,20 +207,29 @@ def order_rows(document: Mapping[str, Any]) -> list[list[str]]:
     """The order list under ORDER_HEADS."""
     return [
         [
-            f"{one['period']}" + (f" if {one['future']}" if one["future"] else ""),
+            f"{_day(one, 'order_by')} (period {one['period']}"
+            + (f" if {one['future']})" if one["future"] else ")"),
             figure(one["units"]), one["chip"], one["site"], one["how"],
-            str(one["arrives"]), str(one["until"]),
-            human(one["usd"], "USD"), human(one["usd_per_year"], "USD"),
+            f"{_day(one, 'arrives')} (period {one['arrives']})",
+            f"period {one['until']}" if one["until"] < len(document["cash_usd"]) else "the end",
+            *(human(one[name], "USD") if one[name] else "" for name in PRICED),
         ]
         for one in document["orders"]
     ]  # fmt: skip
 
 
+def _day(one: Mapping[str, Any], what: str) -> str:
+    """The date of an order or an arrival; its week from the first day where there is none."""
+    day = one[what if what == "order_by" else f"{what}_on"]
+    return str(day) if day else f"week {one[f'{what}_week']:.0f}"
+
+
 def _line(period: Mapping[str, Any]) -> list[str]:
     future = f", {period['future']}" if period["future"] else ""
+    day = period["from_day"] or f"year {period['from_year']:g}"
     leave = [f"{figure(count)} {name}" for name, count in period["leave"].items()]
     return [
-        f"{period['period']} (year {period['from_year']:g}{future})",
+        f"{period['period']} ({day}{future})",
         "; ".join([_units(period["buy"]), *leave]).strip("; "),
         _units(period["rent"]),
         _units(period["at_work"]),

@@ -17,6 +17,7 @@ import numpy as np
 from planner.fleet.limits import DEMAND, Named, named, with_limits
 from planner.fleet.problem import Problem
 from planner.fleet.program import COST, Program, Slack
+from planner.fleet.soonest import too_soon
 from simkernel.errors import BadStudy
 
 DIGITS = 4
@@ -43,7 +44,7 @@ def nearest_change(problem: Problem, limit_s: float) -> dict[str, Any]:
     -------
     "relaxations": one line per limit, with the value "needed", or "why" there is none;
     "together": the share by which all must give where one is not enough; "conflict": the limits
-    each of which alone is in the way
+    each of which alone is in the way; "why": workloads that come before any unit can be there
     """
     program = Program(problem)
 
@@ -55,9 +56,12 @@ def nearest_change(problem: Problem, limit_s: float) -> dict[str, Any]:
 
     lines = [_line(program, name, is_there, limit_s) for name in program.limits]
     lines += list(_dates(problem, is_there))
+    lines += list(_leads(problem, is_there))
     if np.isfinite(problem.limits.clean_frac):
         lines.append(_clean(problem, is_there))
     found: dict[str, Any] = {"relaxations": lines}
+    if why := list(too_soon(problem)):
+        found["why"] = why
     found["conflict"] = [line["limit"] for line in lines if line["needed"] is not None]
     if not found["conflict"] and len(program.limits) > 1:
         found["together"] = _together(program, limit_s)
@@ -107,6 +111,23 @@ def _dates(problem: Problem, is_there: Callable[[Problem], bool]) -> Iterator[di
                 break
         else:
             yield {**line, "why": f"no date until the last period, {last}, is enough"}
+
+
+def _leads(problem: Problem, is_there: Callable[[Problem], bool]) -> Iterator[dict[str, Any]]:
+    """How much sooner what is ordered has to come, all else kept."""
+    given = max((deal.lead for deal in problem.deals), default=0)
+    line: dict[str, Any] = {
+        "limit": "lead_weeks", "given": given, "unit": "periods from order to delivery",
+        "needed": None,
+    }  # fmt: skip
+    for sooner in range(1, given + 1):
+        deals = [replace(deal, lead=max(deal.lead - sooner, 0)) for deal in problem.deals]
+        if is_there(replace(problem, deals=deals)):
+            share = (given - sooner) / given - 1.0
+            yield {**line, "needed": given - sooner, "change_frac": share, "is_smallest": True}
+            return
+    if given:
+        yield {**line, "why": "without it no plan keeps the other limits either"}
 
 
 def _clean(problem: Problem, is_there: Callable[[Problem], bool]) -> dict[str, Any]:

@@ -18,12 +18,11 @@ from costdata.own_or_rent import CAPITAL, ENERGY
 from costdata.tco import HOURS_PER_YEAR
 from planner.exports.bill_of_materials import lead_weeks
 from planner.fleet.options import Offer
-from planner.fleet.problem import Asset, Deal
+from planner.fleet.problem import WEEKS_PER_YEAR, Asset, Deal
 from planner.study.fleet import Contract
 from planner.study.read import Study
 from simkernel.columns import Floats
 
-WEEKS_PER_YEAR = 365.25 / 7.0
 DAYS_PER_YEAR = 365.25
 SECONDS_PER_DAY = 86_400.0
 RESTARTED = "software"  # of failures.csv: started again, nothing to repair
@@ -144,11 +143,13 @@ def deals_of(study: Study, catalog: Catalog, unit: Unit, place: int) -> Iterator
     """Buying, and leasing where the study has a lease; `place` is of the asset."""
     fleet, asset = study.fleet, unit.asset
     change = _change(study, fleet.price_change_frac_per_year)
-    lead = lead_periods(study)
+    weeks = delivery_weeks(study)
+    lead = _periods(study, weeks)
     if fleet.may_buy and study.costing.acquire == "buy":
         yield Deal(
             "buy", place, unit.usd * change, np.zeros(fleet.periods), lead,
-            max(lead, fleet.available.get(asset.name, 0)), asset.life_periods, unit.residual_frac,
+            fleet.available.get(asset.name, 0), asset.life_periods, unit.residual_frac,
+            lead_weeks=weeks,
         )  # fmt: skip
     for one in contracts_of(study, asset):
         if one.kind == "lease":
@@ -191,10 +192,10 @@ def contract_deal(
     yearly = usd_per_year * _change(study, fleet.rent_change_frac_per_year)
     lead = _periods(study, one.lead_weeks)
     free = np.where(np.isfinite(yearly), 0.0, np.nan)
-    first = max(lead, fleet.available.get(asset.name, 0))
+    first = fleet.available.get(asset.name, 0)
     term = 1 if one.term_years is None else max(round(one.term_years / fleet.period_years), 1)
     return Deal(one.kind, place, free, np.nan_to_num(yearly), lead, first, term,
-                least=one.least_units)  # fmt: skip
+                least=one.least_units, lead_weeks=one.lead_weeks)  # fmt: skip
 
 
 def rate_of(catalog: Catalog, one: Contract, unit: Unit) -> float:
@@ -209,12 +210,12 @@ def rate_of(catalog: Catalog, one: Contract, unit: Unit) -> float:
     return median(found) * devices * HOURS_PER_YEAR if found else math.nan
 
 
-def lead_periods(study: Study) -> int:
-    """Periods from order to delivery: the study's weeks, else the longest that a source names."""
+def delivery_weeks(study: Study) -> float:
+    """Weeks from order to delivery: the study's, else the longest that a source names."""
     weeks = study.fleet.lead_weeks
     if weeks is None:
         weeks = float(lead_weeks()["servers"]["lead_high_weeks"])
-    return _periods(study, weeks + study.fleet.late_weeks)
+    return weeks + study.fleet.late_weeks
 
 
 def _periods(study: Study, weeks: float) -> int:

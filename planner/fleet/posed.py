@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import date
 
 import numpy as np
 
 from costdata.catalog import Catalog
 from planner.costing.terms import terms_of
+from planner.fleet.demand import levels_of
 from planner.fleet.offers import (
     Unit,
     contract_deal,
@@ -26,6 +28,7 @@ from planner.fleet.options import (
     workload_study,
 )
 from planner.fleet.problem import (
+    WEEKS_PER_YEAR,
     Asset,
     Deal,
     Horizon,
@@ -41,10 +44,8 @@ from planner.pareto import nondominated
 from planner.search.workforce import Workforce
 from planner.study.fleet import Demand
 from planner.study.read import Study
-from simkernel.columns import Floats
 
 MW = 1e6
-WEEKS_PER_YEAR = 365.25 / 7.0
 
 
 class Stock:
@@ -141,13 +142,18 @@ def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Prob
         else:
             runs.append(_run(study, name, demand, options, stock.assets))
     years = fleet.period_years
+    horizon = Horizon(fleet.periods, years, float(terms.wacc_frac[0]), _first_day(study))
     return Problem(
-        Horizon(fleet.periods, years, float(terms.wacc_frac[0])), tree, stock.assets, stock.deals,
+        horizon, tree, stock.assets, stock.deals,
         streams, runs, limits_of(study), float(terms.staff_usd_per_year[0]),
         risk=Risk(fleet.risk.weight, fleet.risk.tail_frac) if fleet.risk else Risk(),
         move_periods=max(math.ceil(fleet.move_weeks / WEEKS_PER_YEAR / years - 1e-9), 1),
         review_periods=max(round(1.0 / years), 1),
     )  # fmt: skip
+
+
+def _first_day(study: Study) -> date | None:
+    return date.fromisoformat(study.fleet.first_day) if study.fleet.first_day else None
 
 
 def calendar_of(study: Study) -> Tree:
@@ -158,29 +164,6 @@ def calendar_of(study: Study) -> Tree:
                math.ceil(b.late_weeks / WEEKS_PER_YEAR / fleet.period_years - 1e-9))
         for b in fleet.branches
     ])  # fmt: skip
-
-
-def levels_of(study: Study, demand: Demand) -> Floats:
-    """Demand of each period in multiples of the workload, whatever branch comes; (t,)."""
-    periods = np.arange(study.fleet.periods)
-    if demand.levels is not None:
-        found = np.array(demand.levels, float)
-    else:
-        growth = 1.0 + demand.growth_frac_per_year
-        found = demand.level * growth ** (periods * study.fleet.period_years)
-    if demand.ramp:
-        ends = (
-            demand.ramp.from_period,
-            max(demand.ramp.until_period, demand.ramp.from_period + 1),
-        )
-        found = found * np.interp(periods, ends, (1.0, demand.ramp.to))
-    for spike in demand.spikes:
-        found = np.where(periods == spike.period, found * spike.times, found)
-    if demand.fan_out:
-        found = np.where(
-            periods >= demand.fan_out.from_period, found * demand.fan_out.times, found
-        )
-    return np.asarray(found)
 
 
 def limits_of(study: Study) -> Limits:
@@ -206,7 +189,7 @@ def limits_of(study: Study) -> Limits:
 
 
 def _stream(study: Study, name: str, demand: Demand, options: list[Option], tree: Tree) -> Stream:
-    levels = levels_of(study, demand)[tree.period] * tree.factors.get(name, 1.0)
+    levels = levels_of(study.fleet, demand)[tree.period] * tree.factors.get(name, 1.0)
     by_hour = np.array(demand.by_hour or (1.0,), float)
     return Stream(name, levels, options, by_hour, demand.headroom_frac)
 

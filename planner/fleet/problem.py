@@ -6,14 +6,18 @@ workload is an option: a row of that workload's front. Nothing here knows how it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 
 import numpy as np
 
 from planner.fleet.tree import Tree
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy
+
+WEEKS_PER_YEAR = 365.25 / 7.0
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,24 @@ class Horizon:
     periods : how many
     years : length of one [year]
     wacc_frac : discount rate per year [1]
+    first_day : on which period 0 begins; None where nobody says
     """
 
     periods: int
     years: float
     wacc_frac: float
+    first_day: date | None = None
+
+    @property
+    def weeks(self) -> float:
+        """Length of one period [week]."""
+        return self.years * WEEKS_PER_YEAR
+
+    def day(self, weeks: float) -> str | None:
+        """The day so many weeks after the first, as year-month-day; None where nobody says."""
+        if self.first_day is None:
+            return None
+        return (self.first_day + timedelta(days=math.floor(weeks * 7.0 + 1e-6))).isoformat()
 
     def worth(self, period: float) -> float:
         """Worth today of a dollar paid as a period begins."""
@@ -70,7 +87,8 @@ class Deal:
     usd : paid for a unit due in a period, everything beside it included; NaN: not to be had; (t,)
     usd_per_year : of a unit due in a period, for as long as it is there; (t,) [$/year]
     lead : periods from order to delivery
-    first : first period in which one can arrive
+    lead_weeks : the same to the week; NaN where only periods are known
+    first : first period in which it is sold: none arrives before it
     term : periods that it stays
     residual_frac : of the price, left at the end of the term [1]
     least : units taken at once, if any are
@@ -85,10 +103,16 @@ class Deal:
     term: int = 1
     residual_frac: float = 0.0
     least: int = 1
+    lead_weeks: float = float("nan")
+
+    @property
+    def soonest(self) -> int:
+        """First period in which a unit can be there."""
+        return max(self.lead, self.first)
 
     def is_had(self, due: int, periods: int) -> bool:
         """Whether a unit may be due in a period."""
-        return self.first <= due < periods and bool(np.isfinite(self.usd[due]))
+        return self.soonest <= due < periods and bool(np.isfinite(self.usd[due]))
 
 
 @dataclass(frozen=True)
@@ -221,7 +245,7 @@ class Limits:
     kgco2e_per_year : of a year, electricity and the share of making
     site_it_w, site_racks : site to the IT power and the rack positions that it has
     clean_frac : least carbon-free share of the energy of a year [1]
-    survive_units : of each asset that serves, out of work without a stream suffering
+    survive_units : of each asset at work, out of work without a stream or a run suffering
     survive_site_frac : least share of each stream's demand served without any one site [1]
     """
 

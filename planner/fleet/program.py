@@ -17,15 +17,19 @@ from planner.fleet.linear import Linear, value_of
 from planner.fleet.plan import Left, Plan, Running
 from planner.fleet.problem import Problem
 from planner.fleet.supply import HELD, Supply
+from planner.fleet.tail import Tail
 from planner.fleet.work import Work
 from simkernel.columns import Floats
 from simkernel.errors import PlanError
 
-COST, CARBON, PEAK, FLOP = "own_npv_usd", "kgco2e", "peak_facility_mw", "peak_flop_per_s"
+COST, CARBON, PEAK, TAIL, FLOP = (
+    "own_npv_usd", "kgco2e", "peak_facility_mw", "tail_npv_usd", "peak_flop_per_s",
+)  # fmt: skip
 """What may be optimised: worth today of all that is spent less what is left, carbon, the highest
-power of any period, what all units could do in the last one."""
+power of any period, the mean cost of the worst futures, what all units could do in the last
+period."""
 
-OBJECTIVES = (COST, CARBON, PEAK, FLOP)
+OBJECTIVES = (COST, CARBON, PEAK, TAIL, FLOP)
 MW = 1e6
 
 
@@ -47,6 +51,7 @@ class Program:
         self.work = Work(problem, self.linear)
         self.sums = Sums(problem, self.supply, self.work)
         self.bounds = Bounds(problem, self.linear, self.supply, self.work, self.sums)
+        self.tail = Tail(problem, self.linear, self.sums)
         self.terms = {name: self._value_of(name) for name in OBJECTIVES}
 
     @property
@@ -117,33 +122,24 @@ class Program:
         if objective == FLOP:
             stock = self.supply.stock
             return {
-                int(stock[a, n]): asset.flop_per_s / len(tree.leaves)
+                int(stock[a, n]): asset.flop_per_s * chances[n]
                 for a, asset in enumerate(self.problem.assets)
                 for n in tree.leaves
                 if asset.is_own
             }, 0.0
+        if objective == TAIL:
+            return self.tail.terms, self.tail.fixed
         return self._with_risk(*self.sums.cost.at(chances))
 
     def _with_risk(self, mean: dict[int, float], fixed: float) -> tuple[dict[int, float], float]:
-        """The mean cost, and by its weight the mean of the worst futures.
-
-        References
-        ----------
-        Rockafellar, Uryasev (2000): CVaR = min over v of v + E[(cost - v)+] / tail.
-        """
-        risk, tree = self.problem.risk, self.problem.tree
-        if not risk.weight or len(tree.leaves) == 1:
+        """The mean cost, and by its weight the mean of the worst futures."""
+        weight = self.problem.risk.weight
+        if not weight:
             return mean, fixed
-        value = self.linear.column()
-        self.linear.lower[value] = -np.inf
-        terms = {column: (1.0 - risk.weight) * v for column, v in mean.items()}
-        terms[value] = risk.weight
-        for leaf in tree.leaves:
-            over = self.linear.column()
-            own, held = self.sums.cost.at(dict.fromkeys(tree.path(leaf), 1.0))
-            self.linear.row({**own, value: -1.0, over: -1.0}, high=-held)
-            terms[over] = risk.weight * float(tree.chance[leaf]) / risk.tail_frac
-        return terms, fixed * (1.0 - risk.weight)
+        terms = {column: (1.0 - weight) * v for column, v in mean.items()}
+        for column, v in self.tail.terms.items():
+            terms[column] = terms.get(column, 0.0) + weight * v
+        return terms, fixed * (1.0 - weight) + self.tail.fixed * weight
 
     def _plan(self, answer: highs.Answer, sign: float) -> Plan:
         """What a solution means."""
@@ -172,6 +168,8 @@ class Program:
         )  # fmt: skip
 
     def figure(self, objective: str, columns: Floats) -> float:
-        """An objective of a solution."""
+        """An objective of a solution, whatever that one was solved for."""
+        if objective == TAIL:
+            return self.tail.of(columns)
         terms, fixed = self.terms[objective]
         return value_of(terms, columns) + fixed

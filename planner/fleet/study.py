@@ -22,33 +22,25 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from planner.costing.second_pass import Costed, front_of
 from planner.costing.terms import terms_of
-from planner.fleet.baselines import RENTED, baselines
-from planner.fleet.calendar import calendar
-from planner.fleet.check import broken
-from planner.fleet.follow import books
+from planner.fleet.baselines import baselines
+from planner.fleet.compared import by_own_worth, compared
+from planner.fleet.front import Front
 from planner.fleet.nearest import nearest_change
 from planner.fleet.plan import Plan
 from planner.fleet.posed import problem_of
 from planner.fleet.problem import Problem
-from planner.fleet.program import CARBON, COST, FLOP, OBJECTIVES, PEAK, Program
-from planner.fleet.worth import Effort, left_over, units_of_more, worth_of_more
+from planner.fleet.program import COST, FLOP, Program
+from planner.fleet.row import CALENDAR, row_of
+from planner.fleet.worth import Effort, worth_of_more
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
-from planner.space.plan_keys import plan_name
 from planner.study.read import Study
-from simkernel.errors import BadStudy, PlanError
-
-MW = 1e6
-CALENDAR, WORTH, BASELINES = "calendar", "worth_of_more", "baselines"
-"""Columns of JSON: the plan period by period, what more of each limit is worth, other plans."""
+from simkernel.errors import BadStudy
 
 NOTHING = (
     "no unit is ever at work: one draws, costs or takes up more than the limits leave, or arrives "
     "after the last period (lead_weeks, available)"
 )
-
-COMPARED = {"npv_usd": COST, COST: COST, CARBON: CARBON, PEAK: PEAK, FLOP: FLOP}
-"""What a purchase study may compare, and what the program optimises for it."""
 
 
 @dataclass(frozen=True)
@@ -125,29 +117,10 @@ def prepare(study: Study, catalog: Catalog | None = None) -> FleetEngine:
             "what may happen"
         )
     compared(study)
+    study = by_own_worth(study)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     terms_of(study.costing, catalog)
     return FleetEngine(study, catalog, FleetSpace(study.fleet.points), MappingProxyType({}), [1])
-
-
-def compared(study: Study) -> tuple[str, ...]:
-    """What the programs of a study optimise, one or two of OBJECTIVES.
-
-    Raises
-    ------
-    BadStudy : an objective that no purchase plan is optimised for, or more than two
-    """
-    wanted = (*study.objectives.maximise, *study.objectives.minimise)
-    strange = [name for name in wanted if name not in COMPARED]
-    found = tuple(dict.fromkeys(COMPARED[name] for name in wanted if name in COMPARED))
-    if strange or len(found) > 2 or (found == (CARBON,) and study.fleet.points > 1):
-        raise BadStudy(
-            f"objectives {', '.join(wanted)}: purchase plans are compared in one or two of "
-            f"{', '.join(OBJECTIVES)}, the first one within bounds on the second"
-        )
-    if FLOP in found and study.workloads:
-        raise BadStudy(f"{FLOP} is of hardware alone; remove the workloads, or that objective")
-    return found
 
 
 def sweep(
@@ -159,7 +132,8 @@ def sweep(
     """Purchase plans one by one: the best first, then better and better in what bounds it."""
     engine.workers[0] = workers
     started = time.process_time()
-    front = Front(engine)
+    effort = engine.effort(engine.compared[0])
+    front = Front(engine.program, engine.compared, engine.space.enumerated, effort)
     for index in front.order:
         if is_stopped():
             return
@@ -170,56 +144,14 @@ def sweep(
         if _buys_nothing(engine, plan):
             result.rejected[NOTHING] += 1
         elif plan.is_there:
-            result.front = _row(engine, plan, index)
+            worth = worth_of_more(engine.problem, plan, effort) if index == 0 else {}
+            result.front = row_of(engine.problem, plan, index, engine.baselines, worth)
         elif index == 0:
             result.rejected.update(_conflict(engine, plan))
         result.seconds, started = time.process_time() - started, time.process_time()
         yield result
         if len(engine.compared) == 1 or (index == 0 and not plan.is_there):
             return
-
-
-class Front:
-    """The plans of a front, the best in the first objective, then from the other end towards it.
-
-    Each but the first begins from the one before it, which keeps the wider bound as well; so none
-    is dearer than one that keeps a smaller bound.
-
-    Parameters
-    ----------
-    engine : of the study
-    """
-
-    def __init__(self, engine: FleetEngine) -> None:
-        self.engine, self.ends = engine, (0.0, 0.0)
-        self.last: Plan | None = None
-
-    @property
-    def order(self) -> list[int]:
-        """Places of the front in the order in which they are solved."""
-        return [0, *range(self.engine.space.enumerated - 1, 0, -1)]
-
-    def point(self, index: int) -> Plan:
-        """The plan of one place: the best in the first objective, the best in the second last."""
-        engine, program = self.engine, self.engine.program
-        first, *others = engine.compared
-        effort = engine.effort(first)
-        if index == 0 or self.last is None:
-            best = program.solve(first, effort.gap_frac, effort.limit_s)
-            if not best.is_there or not others or engine.space.enumerated == 1:
-                return best
-            least = program.solve(others[0], effort.gap_frac, effort.limit_s, start=best)
-            self.last = least if least.is_there else best
-            most = program.figure(others[0], best.columns)
-            self.ends = (most, program.figure(others[0], self.last.columns))
-            if index == 0:
-                return best
-        share = index / (engine.space.enumerated - 1)
-        bound = self.ends[0] + share * (self.ends[1] - self.ends[0])
-        found = program.solve(first, effort.gap_frac, effort.limit_s,
-                              {others[0]: bound * (1 + 1e-9) + 1e-9}, start=self.last)  # fmt: skip
-        self.last = found if found.is_there else self.last
-        return found
 
 
 def nearest(engine: FleetEngine) -> dict[str, Any]:
@@ -256,9 +188,8 @@ def notes(study: Study, catalog: Catalog) -> dict[str, str]:
         "arrive as a period begins and are ordered the lead time before; rent is on demand unless "
         "costing.rent_plan or fleet.contracts say otherwise; one team works whatever is bought",
         "demand": "streams grow in proportion to the load they were sized with, in whole "
-        "replicas, and stand through a period as on its first day: where they grow within it, "
-        "give shorter periods, headroom_frac or levels; runs begin with periods; survive_units "
-        "keeps streams alone; no band is drawn round a purchase plan",
+        "replicas, and a period asks for the highest that growth and ramps come to in it; runs "
+        "begin with periods; no band is drawn round a purchase plan",
     }
 
 
@@ -273,70 +204,3 @@ def _conflict(engine: FleetEngine, plan: Plan) -> dict[str, int]:
     if plan.status != "infeasible":
         return {plan.status: 1}
     return dict.fromkeys(engine.nearest.get("conflict", ()), 1) or {plan.status: 1}
-
-
-def _row(engine: FleetEngine, plan: Plan, index: int) -> dict[str, Any]:
-    """A purchase plan as a row of the front, after the second set of books has passed it."""
-    problem = engine.problem
-    found = books(problem, plan)
-    faults = broken(problem, plan, found)
-    if faults:
-        raise PlanError(f"a purchase plan breaks its own rules: {'; '.join(faults)}")
-    told = {**calendar(problem, plan, found), **left_over(problem, found)}
-    rent_usd = engine.baselines.get(RENTED, {}).get("own_npv_usd", np.nan)
-    bought = _bought(problem, plan)
-    peak_mw = max(sum(node["site_mw"].values()) for node in told["periods"])
-    devices = np.array([problem.assets[d.asset].devices for d in problem.deals])
-    values: dict[str, Any] = {
-        "key": index,
-        "plan": plan_name(index),
-        "accelerator": " + ".join(_chips(problem, bought)) or "rented",
-        "site": " + ".join(problem.sites),
-        "acquire": engine.study.costing.acquire,
-        "devices": float(np.dot(devices, bought)),
-        "purchase_units": float(bought.sum()),
-        "own_npv_usd": found.npv_cost_usd,
-        "rent_npv_usd": rent_usd,
-        "npv_usd": rent_usd - found.npv_cost_usd,
-        "capex_usd": found.mean(found.capex_usd, problem.tree.chance),
-        "kgco2e": found.mean(found.kgco2e, problem.tree.chance),
-        "peak_facility_mw": peak_mw,
-        "peak_flop_per_s": engine.program.figure(FLOP, plan.columns),
-        "stranded_mw": told["stranded_mw"],
-        "stranded_usd": told["stranded_usd"],
-        CALENDAR: json.dumps(_without_nan(told)),
-        WORTH: json.dumps(_worth(engine, plan) if index == 0 else {}),
-        BASELINES: json.dumps(engine.baselines if index == 0 else {}),
-    }
-    return {name: np.array([value]) for name, value in values.items()}
-
-
-def _worth(engine: FleetEngine, plan: Plan) -> dict[str, Any]:
-    """What one step more of each limit is worth; of hardware alone, the units it buys too."""
-    effort = engine.effort(engine.compared[0])
-    worth: dict[str, Any] = dict(worth_of_more(engine.problem, plan, effort))
-    if effort.objective == FLOP:
-        more = units_of_more(engine.problem, plan, effort)
-        worth |= {f"{name}, units": units for name, units in more.items()}
-    return worth
-
-
-def _bought(problem: Problem, plan: Plan) -> np.ndarray:
-    """Units bought by deal, in the mean of futures; 0 for what is leased or rented; (d,)."""
-    is_bought = np.array([deal.name == "buy" for deal in problem.deals])
-    return np.asarray((plan.ordered * problem.tree.chance).sum(axis=1) * is_bought)
-
-
-def _chips(problem: Problem, bought: np.ndarray) -> list[str]:
-    """Chips of which a unit is bought, each once."""
-    names = [
-        problem.assets[d.asset].name
-        for d, units in zip(problem.deals, bought, strict=True)
-        if units
-    ]
-    return list(dict.fromkeys(names))
-
-
-def _without_nan(told: dict[str, Any]) -> dict[str, Any]:
-    """A document with None for what is not known."""
-    return {n: None if isinstance(v, float) and np.isnan(v) else v for n, v in told.items()}

@@ -11,7 +11,13 @@ from planner.fleet.follow import Books
 from planner.fleet.limits import named, steps_of
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Problem
-from planner.fleet.program import FLOP, Program
+from planner.fleet.program import CARBON, COST, FLOP, PEAK, TAIL, Program
+
+UNITS = {COST: "USD", CARBON: "kgCO2e", PEAK: "MW", TAIL: "USD", FLOP: "1/s"}
+"""Of what one step more is worth."""
+
+SAME = 1e-7
+"""Share within which two optima are one: solvers keep their tolerances to it."""
 
 
 @dataclass(frozen=True)
@@ -23,37 +29,46 @@ class Effort:
     limit_s: float
 
 
-def worth_of_more(problem: Problem, plan: Plan, effort: Effort) -> dict[str, float]:
-    """What one step more of each limit brings of the objective: dollars, kilograms or flop/s.
+def worth_of_more(problem: Problem, plan: Plan, effort: Effort) -> dict[str, dict[str, Any]]:
+    """What one step more of each limit brings of the objective, by solving again with it.
 
     Parameters
     ----------
     problem, plan : with the limits as they are
     effort : as the plan was found
 
-    Notes
-    -----
-    To within the gap of the two solutions; a plan for less is one for more, so it is not below 0.
+    Returns
+    -------
+    By the words of the step: "worth" in "unit", None where the gaps of the two solutions
+    leave it open; "at_most", which is proved, None where time was up; of hardware
+    alone the "units" it buys
     """
-    sign = -1.0 if effort.objective == FLOP else 1.0
     found = {}
     for words, (name, step) in steps_of(problem.limits).items():
-        other = _more(problem, plan, effort, name, step)
-        found[words] = max(sign * (plan.value - other.value), 0.0) + 0.0
+        program = Program(named(problem, name).moved(problem, step))
+        other = program.solve(effort.objective, effort.gap_frac, effort.limit_s, start=plan)
+        found[words] = {**gained(plan, other, effort), "unit": UNITS[effort.objective]}
+        if effort.objective == FLOP:
+            found[words]["units"] = float(other.ordered.sum() - plan.ordered.sum())
     return found
 
 
-def units_of_more(problem: Problem, plan: Plan, effort: Effort) -> dict[str, float]:
-    """Units more that one step more of each limit buys; of plans that buy as much as they can."""
-    return {
-        words: float(_more(problem, plan, effort, name, step).ordered.sum() - plan.ordered.sum())
-        for words, (name, step) in steps_of(problem.limits).items()
-    }
+def gained(plan: Plan, other: Plan, effort: Effort) -> dict[str, float | None]:
+    """How much better the best plan becomes: the difference found, and between which it lies.
 
-
-def _more(problem: Problem, plan: Plan, effort: Effort, name: str, step: float) -> Plan:
-    program = Program(named(problem, name).moved(problem, step))
-    return program.solve(effort.objective, effort.gap_frac, effort.limit_s, start=plan)
+    Notes
+    -----
+    The optimum lies between the bound and the value of a plan, so the difference of two optima
+    between bound less value and value less bound; and a plan for less is one for more too.
+    """
+    if not other.is_there:
+        return {"worth": None, "at_most": None}
+    sign = -1.0 if effort.objective == FLOP else 1.0
+    least, most = sign * (plan.bound - other.value), sign * (plan.value - other.bound)
+    if most <= SAME * abs(plan.value):
+        return {"worth": 0.0, "at_most": 0.0}
+    worth = sign * (plan.value - other.value)
+    return {"worth": worth if least > 0 else None, "at_most": most}
 
 
 def left_over(problem: Problem, found: Books) -> dict[str, Any]:

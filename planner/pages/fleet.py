@@ -24,6 +24,7 @@ from planner.fleet.document import (
     order_rows,
     purchase_lines,
 )
+from planner.fleet.payback import payback_words
 from planner.pages import desk, fleet_charts
 from planner.pages.desk import Desk
 from planner.pages.tables import draw_table
@@ -77,7 +78,9 @@ def _calendar(document: Document, nodes: Nodes) -> None:
     rows = [dict(zip(HEADS, row, strict=True)) for row in calendar_rows({"calendar": nodes})]
     draw_table(rows, key="fleet_calendar")
     st.subheader("Order list")
-    st.caption("In which period each order is placed, so that it arrives when it is needed.")
+    st.caption(
+        "The last day on which each order can be placed, so that it arrives when it is needed."
+    )
     orders = [dict(zip(ORDER_HEADS, row, strict=True)) for row in order_rows(document)]
     draw_table(orders, key="fleet_orders")
 
@@ -85,12 +88,11 @@ def _calendar(document: Document, nodes: Nodes) -> None:
 def _charts(document: Document, nodes: Nodes) -> None:
     """Cash and payback, capacity against demand, megawatts and tonnes against their caps."""
     st.subheader("Cash flow and payback")
-    months = document["metrics"].get("payback_months")
     st.caption(
-        "Dollars spent by the end of each period, in the mean of futures; "
-        + (f"paid back against renting everything in {months:.0f} months." if months is not None
-           else "not paid back against renting everything within the calendar.")
-    )  # fmt: skip
+        "Dollars spent by the end of each period, in the mean of futures"
+        + "".join(f"; {words}" for words in [payback_words(document)] if words)
+        + "."
+    )
     _chart(fleet_charts.lines(cash_rows(document), "spent", "spent [M$]", "plan"), "fleet_cash")
     left, right = st.columns(2)
     if rows := capacity_rows(nodes):

@@ -133,7 +133,9 @@ def _calendar(document: Document) -> Iterator[Block]:
     yield Heading("What to order by when")
     orders = order_rows(document)
     if orders:
-        yield Table("Order list", ORDER_HEADS, orders, (2, 1, 2, 1.5, 2, 1.5, 1, 2, 2))
+        yield Table(
+            "Order list", ORDER_HEADS, orders, (2.6, 1, 2, 1, 1.6, 2.6, 1.5, 1.6, 1.6, 1.6)
+        )
     rows = calendar_rows(document)
     yield Table("Calendar", HEADS, rows, (1.6, 2, 2, 2.4, 2.4, 1.4, 1.4, 1.4, 1.8))
 

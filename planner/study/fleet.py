@@ -151,9 +151,12 @@ class Branch:
 
 @dataclass(frozen=True, config=CONFIG)
 class Risk:
-    """How much the worst futures count: `weight` on the mean of the worst `tail_frac` of them."""
+    """How much the worst futures count: `weight` on the mean of the worst `tail_frac` of them.
 
-    weight: Share
+    `tail_frac` also says which futures objective `tail_npv_usd` is of.
+    """
+
+    weight: Share = 0.0
     tail_frac: Annotated[
         float, Field(strict=True, gt=0, le=1, description="share of futures, e.g. 0.1")
     ] = 0.1
@@ -163,7 +166,8 @@ class Risk:
 class Fleet:
     """The table [fleet]: the calendar of a purchase plan, and what belongs to it alone.
 
-    `lead_weeks` is from order to delivery; `price_change_frac_per_year` of servers, below 0 where
+    `first_day` is the date on which period 0 begins, so that orders have dates. `lead_weeks` is
+    from order to delivery; `price_change_frac_per_year` of servers, below 0 where
     they become cheaper, `rent_change_frac_per_year` of rents; `available` the period in which a
     chip can first be had. `site_it_mw` and `site_racks` are what the halls of a site hold.
     `clean_frac` is the least carbon-free share of the energy of a year. `survive_units` of each
@@ -175,6 +179,9 @@ class Fleet:
 
     periods: Annotated[int, Field(strict=True, ge=1, le=80, description="how many, 1 to 80")] = 4
     period_years: Annotated[Amount, Field(le=10, description="years of a period, e.g. 0.25")] = 1.0
+    first_day: Annotated[
+        Text | None, Field(description='the first day of period 0, "2027-01-01"')
+    ] = None
     demand: Annotated[
         Mapping[str, Demand], Field(description="a table for each workload, [fleet.demand.NAME]")
     ] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any
 
 from planner.metrics import METRICS
@@ -94,7 +95,10 @@ def _periods_of(demand: Demand) -> list[tuple[str, int]]:
 
 
 def _check_calendar(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) -> None:
-    """Lengths of budgets, chances of branches."""
+    """The first day, lengths of budgets, chances of branches."""
+    if fleet.first_day is not None and not _is_day(fleet.first_day):
+        faults.add(("fleet", "first_day"), fleet.first_day, "it is no day of the calendar",
+                   'wanted year, month and day, e.g. "2027-01-01"')  # fmt: skip
     if fleet.budget_usd_per_period and len(fleet.budget_usd_per_period) != fleet.periods:
         problem = f"{len(fleet.budget_usd_per_period)} budgets for {fleet.periods} periods"
         faults.say(("fleet", "budget_usd_per_period"), problem, "wanted one for each period")
@@ -122,6 +126,14 @@ def _check_calendar(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) 
     if not fleet.may_buy and not fleet.may_rent and not fleet.contracts and not fleet.held:
         faults.say(("fleet", "may_buy"), "nothing may be bought or rented, and nothing is held",
                    "wanted a way to have units")  # fmt: skip
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_places(

@@ -435,7 +435,7 @@ DEFAULT_OBJECTIVES: Mapping[str, Objectives] = MappingProxyType(
         "mixed": Objectives(
             minimise=("stops_per_day",), maximise=("useful_device_hours_per_day",)
         ),
-        "fleet": Objectives(minimise=("kgco2e",), maximise=("npv_usd",)),
+        "fleet": Objectives(minimise=("own_npv_usd", "kgco2e")),
         "hardware": Objectives(minimise=("usd",), maximise=("peak_flop_per_s",)),
     }
 )

@@ -10,6 +10,7 @@ from planner.fleet.limits import named
 from planner.fleet.nearest import nearest_change
 from planner.fleet.problem import Option, Run
 from planner.fleet.program import COST, FLOP, Program
+from planner.fleet.soonest import too_soon
 
 
 def lines(one):
@@ -63,6 +64,23 @@ def test_a_date_is_put_off_to_the_first_that_can_be_kept():
     run = Run("train", 0, 1, [Option("p", 0, 2.0, periods=1.0)])
     one = problem([asset()], [buy([10] * 4, first=2, lead=2)], [0, 0, 0, 0], runs=[run])
     assert lines(one)["date of train"]["needed"] == 2
+
+
+def test_what_comes_before_any_unit_can_is_named_with_its_lead_time():
+    """A buyer would be told to ask for less, where a shorter delivery is what is missing."""
+    run = Run("train", 0, 1, [Option("p", 0, 2.0, periods=1.0)])
+    one = problem([asset()], [buy([10] * 4, lead=2)], [1, 1, 1, 1], runs=[run])
+    found = nearest_change(one, 20.0)
+    stream, training = found["why"]
+    assert stream.startswith("chat is asked for in period 0, and no unit can be there before")
+    assert "period 2 (lead_weeks, available)" in stream
+    assert "train is due by the end of period 1" in training
+    assert "ends in period 2 at the soonest" in training
+    by_name = {line["limit"]: line for line in found["relaxations"]}
+    assert by_name["lead_weeks"]["needed"] == 0
+    assert "lead_weeks" in found["conflict"]
+    held = replace(one, assets=[asset(held={4: 3.0})])
+    assert not list(too_soon(held))
 
 
 def test_the_clean_share_that_can_be_had_is_told():

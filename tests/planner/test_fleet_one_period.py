@@ -12,7 +12,7 @@ from planner.fleet.follow import books
 from planner.fleet.limits import with_limits
 from planner.fleet.posed import problem_of
 from planner.fleet.program import FLOP, Program
-from planner.fleet.worth import Effort, left_over, units_of_more, worth_of_more
+from planner.fleet.worth import Effort, left_over, worth_of_more
 from planner.hardware import study as hardware
 from planner.runs.kinds import prepare
 from planner.runs.total import Total
@@ -72,12 +72,12 @@ def test_a_plan_of_one_period_is_what_one_computes_by_hand(alone, case):
     assert left["binding"] == [binds]
     assert left["stranded_mw"] == pytest.approx(10 - units * problem.assets[0].peak_w / 1e6)
     assert left["stranded_usd"] == pytest.approx(usd - units * problem.deals[0].usd[0])
-    assert units_of_more(problem, plan, EXACT) == {
+    worth = worth_of_more(problem, plan, EXACT)
+    assert {name: one["units"] for name, one in worth.items()} == {
         "+1 MW at us-tx": with_mw, "+$10M in all": with_usd,
     }  # fmt: skip
-    worth = worth_of_more(problem, plan, EXACT)
     each = plan.value / units
-    assert worth["+$10M in all"] == pytest.approx(with_usd * each, rel=1e-9, abs=1.0)
+    assert worth["+$10M in all"]["worth"] == pytest.approx(with_usd * each, rel=1e-9, abs=1.0)
 
 
 def test_a_plan_of_one_period_is_the_best_row_of_the_static_sweep(alone):

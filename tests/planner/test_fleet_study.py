@@ -7,6 +7,7 @@ import pytest
 from small import ROOT, planner
 
 from planner.archive.store import Archive
+from planner.fleet.study import prepare
 from planner.study.read import read_study
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
@@ -85,6 +86,29 @@ def test_a_limit_that_leaves_no_plan_is_named(tmp_path):
     assert set(answer.document["rejected"]) == {"power at us-tx", "power at se"}
 
 
+def test_without_rent_there_is_a_plan_where_units_are_held_or_come_at_once(tmp_path):
+    """Nothing to compare with would be taken for nothing to buy."""
+    study = tmp_path / "own.toml"
+    text = FLEET.replace("lead_weeks = 20", "lead_weeks = 0\nmay_rent = false")
+    study.write_text(text.replace("points = 2", "points = 1"))
+    answer = planner("run", study, "--db", tmp_path / "p.duckdb", "--json")
+    assert answer.code == 0, answer.err
+    (row,) = answer.document["front"]
+    assert row["npv_usd"] is None
+    assert row["own_npv_usd"] > 0
+    study.write_text(study.read_text() + '\n[objectives]\nmaximise = ["npv_usd"]\n')
+    asked = prepare(read_study(study, catalogue_names()))
+    assert asked.study.objectives.minimise == ("own_npv_usd",)
+
+
+def test_orders_have_dates_where_the_first_day_is_given(tmp_path):
+    """A date that is none would be written into an order."""
+    study = tmp_path / "dated.toml"
+    study.write_text(FLEET.replace("points = 2", 'first_day = "2027-02-30"'))
+    with pytest.raises(BadStudy, match="no day of the calendar"):
+        read_study(study, catalogue_names())
+
+
 def test_faults_of_the_calendar_are_told_together_with_their_lines(tmp_path):
     """A person would mend one line, and meet the next fault."""
     study = tmp_path / "bad.toml"
@@ -137,11 +161,14 @@ def test_one_team_is_paid_whatever_is_bought(stored):
     assert calendar[0]["running_usd"] == pytest.approx(90_000, rel=1e-9)
 
 
-def test_devices_are_chips_and_not_servers(stored):
-    """A fleet of 8 chips would be told as one device."""
-    _, _, document = stored
+def test_devices_are_all_chips_that_are_there_at_once(stored):
+    """A fleet of 8 chips would be told as one device, or one that is rented as none."""
+    _, db, document = stored
     for row in document["front"]:
-        assert row["devices"] == 8 * row["purchase_units"]
+        found = planner("explain", "1", row["plan"], "--db", db, "--json").document
+        there = [sum(p["owned"].values()) + sum(p["rent"].values()) for p in found["calendar"]]
+        assert row["devices"] == 8 * max(there)
+        assert "on_demand" in row["acquire"]
 
 
 def test_the_report_of_a_purchase_plan_says_what_to_order(stored):

@@ -1,0 +1,56 @@
+"""The order list of a purchase plan: what to order by which day, at what price, for what use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from planner.fleet.plan import Plan
+from planner.fleet.problem import Deal, Horizon, Problem
+
+
+def orders(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
+    """Every order by the period in which it is placed, with what it is for and when it comes.
+
+    Returns
+    -------
+    "period", "order_by_week", "order_by": where it is decided, and the last moment at which it can
+    be placed, in weeks from the first day and as a date; "arrives", "arrives_week", "arrives_on":
+    the period in which it comes, as it begins; "until": the period before which it leaves;
+    "unit_usd", "usd", "usd_per_year": capital of a unit and of all, rent of all
+    """
+    tree, horizon = problem.tree, problem.horizon
+    for n in range(len(tree)):
+        for d, deal in enumerate(problem.deals):
+            units = float(plan.ordered[d, n])
+            if units < 0.5:
+                continue
+            asset, t = problem.assets[deal.asset], int(tree.period[n])
+            due = t + deal.lead
+            comes = due * horizon.weeks
+            leaves = comes - _weeks(deal, horizon)
+            yield {
+                "period": t,
+                "from_year": t * horizon.years,
+                "order_by_week": leaves,
+                "order_by": horizon.day(leaves),
+                "how": deal.name,
+                "units": units,
+                "chip": asset.name,
+                "site": asset.site,
+                "devices": units * asset.devices,
+                "arrives": due,
+                "arrives_week": comes,
+                "arrives_on": horizon.day(comes),
+                "until": min(due + deal.term, horizon.periods),
+                "unit_usd": float(deal.usd[due]),
+                "usd": units * float(deal.usd[due]),
+                "usd_per_year": units * float(deal.usd_per_year[due]),
+                "future": tree.words[n],
+            }
+
+
+def _weeks(deal: Deal, horizon: Horizon) -> float:
+    """From order to delivery; whole periods where no weeks are known."""
+    return deal.lead * horizon.weeks if math.isnan(deal.lead_weeks) else deal.lead_weeks
