@@ -7,9 +7,6 @@ rows are columns with the names of the contract.
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +16,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from planner.archive import schema
 from planner.archive.columns import Array, Columns, columns_of, table_of
@@ -35,20 +31,10 @@ from planner.archive.progress import (
     take_over,
     unbeaten_rows,
 )
-from planner.archive.runs import (
-    SUMMARISED,
-    Event,
-    RunRecord,
-    RunStart,
-    RunSummary,
-    as_json,
-    find_run,
-    process_since,
-)
+from planner.archive.rows import events_of, fact_row, rejection_rows, run_record, run_row, tell
+from planner.archive.runs import RunRecord, RunStart, RunSummary, find_run
+from planner.archive.tables import add, add_wide, insert, records, types_of
 from simkernel.errors import unknown
-
-FACT_FIELDS = ("unit", "source", "as_of", "grade", "low", "high", "verified", "licence")
-"""What is kept of a fact beside its value; the facts of `costdata` have these attributes."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +84,8 @@ class Archive:
             found = connection.execute("SELECT coalesce(max(serial), 0) + 1 FROM runs").fetchall()
             serial = int(found[0][0])
             run = f"r{serial:04d}-{start.mark}"
-            _add(connection, "runs", [_run_row(run, serial, start)])
-            _tell(connection, run, "started", {"continues": continues} if continues else {})
+            add(connection, "runs", [run_row(run, serial, start)])
+            tell(connection, run, "started", {"continues": continues} if continues else {})
             if continues:
                 take_over(connection, continues, run)
         return run
@@ -111,12 +97,12 @@ class Archive:
             self._widen(connection, "physical", types)
             with transaction(connection):
                 if rows is not None:
-                    _add_wide(connection, run, "physical", rows, types)
+                    add_wide(connection, run, "physical", rows, types)
                 if batch.beaten:
-                    _insert(connection, "superseded", beaten_rows(run, batch.beaten))
+                    insert(connection, "superseded", beaten_rows(run, batch.beaten))
                 if len(batch.keys):
-                    _insert(connection, "evaluations", score_rows(run, batch))
-                _tell(connection, run, PROGRESS, batch.done)
+                    insert(connection, "evaluations", score_rows(run, batch))
+                tell(connection, run, PROGRESS, batch.done)
 
     def evaluations(self, run: str) -> tuple[Array, Array]:
         """Design keys (n,) and scores (n, k) of what a search of this run evaluated."""
@@ -144,18 +130,18 @@ class Archive:
     def supersede_physical(self, run: str, plans: Sequence[str]) -> None:
         """Take plans off the physical front that a later batch has beaten; their rows stay."""
         with self._visit(read_only=False) as connection, transaction(connection):
-            _insert(connection, "superseded", beaten_rows(run, plans))
+            insert(connection, "superseded", beaten_rows(run, plans))
 
     def append_facts(self, run: str, facts: Mapping[str, Any]) -> None:
         """Keep every fact a run used, by name, with its source."""
         with self._visit(read_only=False) as connection, transaction(connection):
-            _add(connection, "facts_used", [_fact_row(run, *item) for item in facts.items()])
+            add(connection, "facts_used", [fact_row(run, *item) for item in facts.items()])
 
     def finish_run(self, run: str, summary: RunSummary, state: str = "finished") -> None:
         """Close a run that ended well, or that a person stopped (state "stopped")."""
         with self._visit(read_only=False) as connection, transaction(connection):
-            _add(connection, "rejections", _rejection_rows(run, summary))
-            _tell(connection, run, state, asdict(summary))
+            add(connection, "rejections", rejection_rows(run, summary))
+            tell(connection, run, state, asdict(summary))
 
     def fail_run(self, run: str, message: str) -> None:
         """Close a run that an error ended, with what it said."""
@@ -164,25 +150,25 @@ class Archive:
     def tell(self, run: str, event: str, payload: Mapping[str, Any]) -> None:
         """Add an event to a run, e.g. "stop_asked" from another process."""
         with self._visit(read_only=False) as connection, transaction(connection):
-            _tell(connection, run, event, payload)
+            tell(connection, run, event, payload)
 
     # Reading.
 
     def runs(self) -> list[RunRecord]:
         """All runs in the order they began."""
         with self._visit(read_only=True) as connection:
-            rows = _records(connection, "SELECT * FROM runs ORDER BY serial", [])
-            events = _events(connection)
-        return [_run_record(row, tuple(events.get(row["run"], ()))) for row in rows]
+            rows = records(connection, "SELECT * FROM runs ORDER BY serial", [])
+            events = events_of(connection)
+        return [run_record(row, tuple(events.get(row["run"], ()))) for row in rows]
 
     def run(self, name: str) -> RunRecord:
         """One run."""
         with self._visit(read_only=True) as connection:
             known = connection.execute("SELECT run FROM runs ORDER BY serial").fetchall()
             found = [find_run(name, [str(run) for (run,) in known])]
-            (row,) = _records(connection, "SELECT * FROM runs WHERE run = $1", found)
-            events = _events(connection, "run = $1", found)
-        return _run_record(row, tuple(events.get(row["run"], ())))
+            (row,) = records(connection, "SELECT * FROM runs WHERE run = $1", found)
+            events = events_of(connection, "run = $1", found)
+        return run_record(row, tuple(events.get(row["run"], ())))
 
     def physical(self, run: str) -> dict[str, Array]:
         """The physical front of a run (or of the run it priced anew): column name to (n,)."""
@@ -266,7 +252,7 @@ class Archive:
         query = f"SELECT * EXCLUDE (run) FROM {place} WHERE run = $1 ORDER BY {order}"
         with self._visit(read_only=True) as connection:
             found = replace(self, held=connection).run(run).run
-            return _records(connection, query, [found])
+            return records(connection, query, [found])
 
     def _physical_run(self, name: str) -> str:
         """The run whose sweep a run rests on: itself, or the one it priced anew."""
@@ -278,7 +264,7 @@ class Archive:
     ) -> dict[str, Array]:
         """The columns that a run wrote to a wide table, in the order it wrote them."""
         with self._visit(read_only=True) as connection:
-            types = _types_of(connection, place, run)
+            types = types_of(connection, place, run)
             if not types:
                 return {}
             names = ", ".join(schema.quoted(name) for name in types)
@@ -293,8 +279,8 @@ class Archive:
         with self._visit(read_only=False) as connection:
             self._widen(connection, place, types)
             with transaction(connection):
-                _add_wide(connection, run, place, batch, types)
-                _tell(connection, run, "batch", {"place": place, "rows": batch.num_rows})
+                add_wide(connection, run, place, batch, types)
+                tell(connection, run, "batch", {"place": place, "rows": batch.num_rows})
 
     def _widen(
         self, connection: duckdb.DuckDBPyConnection, place: str, types: Mapping[str, str]
@@ -341,152 +327,6 @@ class Archive:
 
 
 _ON_FRONT = "plan IN (SELECT plan FROM front WHERE run = $2)"
-
-
-def _records(
-    connection: duckdb.DuckDBPyConnection, query: str, values: Sequence[object]
-) -> list[dict[str, Any]]:
-    """Rows as dictionaries."""
-    cursor = connection.execute(query, values)
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
-def _add(
-    connection: duckdb.DuckDBPyConnection, place: str, rows: Sequence[Mapping[str, object]]
-) -> None:
-    """Add rows given one by one to a narrow table, in one statement."""
-    if rows:
-        marks = f"({', '.join('?' * len(rows[0]))})"
-        query = (
-            f"INSERT INTO {place} ({', '.join(rows[0])}) VALUES {', '.join([marks] * len(rows))}"
-        )
-        connection.execute(query, [value for row in rows for value in row.values()])
-
-
-def _add_wide(
-    connection: duckdb.DuckDBPyConnection,
-    run: str,
-    place: str,
-    batch: pa.Table,
-    types: Mapping[str, str],
-) -> None:
-    """Rows of a wide table, and which columns the run has there."""
-    known = _types_of(connection, place, run)
-    new = [name for name in types if name not in known]
-    rows = [
-        {"run": run, "place": place, "position": i, "name": name, "type": types[name]}
-        for i, name in enumerate(new, start=len(known))
-    ]
-    _add(connection, "run_columns", rows)
-    _insert(connection, place, batch)
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, place: str, batch: pa.Table) -> None:
-    connection.register("batch", batch)
-    connection.execute(f"INSERT INTO {place} BY NAME SELECT * FROM batch")
-    connection.unregister("batch")
-
-
-def _types_of(connection: duckdb.DuckDBPyConnection, place: str, run: str) -> dict[str, str]:
-    """The columns a run has written to a wide table so far, in order, with their types."""
-    rows = connection.execute(
-        "SELECT name, type FROM run_columns WHERE run = $1 AND place = $2 ORDER BY position",
-        [run, place],
-    ).fetchall()
-    return dict(rows)
-
-
-def _tell(
-    connection: duckdb.DuckDBPyConnection, run: str, event: str, payload: Mapping[str, Any]
-) -> None:
-    row = {"run": run, "happened": schema.now(), "event": event, "payload": as_json(payload)}
-    _add(connection, "run_events", [row])
-
-
-def _events(
-    connection: duckdb.DuckDBPyConnection, only: str = "true", values: Sequence[object] = ()
-) -> dict[str, list[Event]]:
-    """What happened to every run, or to some, in order."""
-    events: dict[str, list[Event]] = {}
-    query = f"SELECT * FROM run_events WHERE {only} ORDER BY rowid"
-    for row in _records(connection, query, values):
-        event = Event(row["happened"], row["event"], json.loads(row["payload"]))
-        events.setdefault(row["run"], []).append(event)
-    return events
-
-
-def _run_row(run: str, serial: int, start: RunStart) -> dict[str, object]:
-    return {
-        "run": run,
-        "serial": serial,
-        "study": start.study,
-        "kind": start.kind,
-        "study_text": start.study_text,
-        "resolved": as_json(start.resolved),
-        "study_hash": start.study_hash,
-        "facts_hash": start.facts_hash,
-        "seed": start.seed,
-        "versions": as_json(start.versions),
-        "started": schema.now(),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "pid_since": process_since(os.getpid()),
-        "parent": start.parent,
-    }
-
-
-def _run_record(row: Mapping[str, Any], events: tuple[Event, ...]) -> RunRecord:
-    start = RunStart(
-        study=row["study"],
-        kind=row["kind"],
-        study_text=row["study_text"],
-        resolved=json.loads(row["resolved"]),
-        seed=row["seed"],
-        facts_hash=row["facts_hash"],
-        versions=json.loads(row["versions"]),
-        parent=row["parent"],
-    )
-    said = next((e.payload for e in reversed(events) if e.name in SUMMARISED), None)
-    return RunRecord(
-        run=row["run"],
-        start=start,
-        started=row["started"],
-        host=row["host"],
-        pid=row["pid"],
-        pid_since=row["pid_since"],
-        events=events,
-        summary=RunSummary(**said) if said is not None else None,
-    )
-
-
-def _fact_row(run: str, name: str, fact: Any) -> dict[str, object]:
-    """A fact in its columns; a value that is no number goes to `words`."""
-    is_number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
-    return {
-        "run": run,
-        "name": name,
-        "value": float(fact.value) if is_number else None,
-        "words": "" if is_number else str(fact.value),
-        **{field: getattr(fact, field) for field in FACT_FIELDS},
-    }
-
-
-def _rejection_rows(run: str, summary: RunSummary) -> list[dict[str, object]]:
-    """One row per rule (before physics), per bound (instead of it) and per limit (after it)."""
-    bounds = {f"{limit} by a bound": n for limit, n in summary.skipped.items()}
-    stages = (("rule", summary.masked), ("bound", bounds), ("limit", summary.rejected))
-    return [
-        {
-            "run": run,
-            "stage": stage,
-            "reason": reason,
-            "candidates": int(count),
-            "note": summary.notes.get(reason, ""),
-        }
-        for stage, counts in stages
-        for reason, count in counts.items()
-    ]
 
 
 def _program() -> str:

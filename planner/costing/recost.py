@@ -28,9 +28,9 @@ from planner.costing.second_pass import Costed, front_columns, front_hash, is_co
 from planner.explain.nearest import nearest_costed
 from planner.metrics import is_at_least
 from planner.pareto import nondominated_by
+from planner.runs.answer import Finished, run_start, store_answer
 from planner.runs.kinds import kind_of
 from planner.runs.refine import with_spread
-from planner.runs.run import Finished, run_start, store_answer
 from planner.search.sweep import FOLLOWS_FROM_FRONT, criteria, further_criteria
 from planner.study.read import Study
 from planner.study.settings import with_settings

@@ -32,7 +32,7 @@ STUDIES = {
 """What is killed: a study, and what is said of it."""
 
 KILLS = int(os.environ.get("PLANNER_KILLS", "10"))
-MAIN = "import planner.runs.run as run; run.FLUSH_S = 0.2; from planner.cli import main; main()"
+MAIN = "import planner.runs.work as work; work.FLUSH_S = 0.2; from planner.cli import main; main()"
 
 
 def started(db, name, *words):

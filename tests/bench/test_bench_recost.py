@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from planner.costing.front import cost_front
-from planner.runs.run import joined
+from planner.runs.total import joined
 from planner.search.sweep import sweep
 from planner.study.read import read_study
 from planner.study.settings import with_settings

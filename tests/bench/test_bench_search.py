@@ -24,7 +24,7 @@ from pymoo.optimize import minimize
 from planner.costing.front import cost_front
 from planner.costing.second_pass import objectives_of
 from planner.pareto import hypervolume
-from planner.runs.run import joined
+from planner.runs.total import joined
 from planner.search.drivers import make_driver
 from planner.search.problem import StudyProblem
 from planner.search.seam import Explored, explore

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planner.costing.second_pass import cost_plans
-from planner.runs.run import joined
+from planner.runs.total import joined
 from planner.search.sweep import sweep_bill
 from planner.space.blocks import bills
 from planner.study.read import read_study

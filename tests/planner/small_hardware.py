@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from planner.hardware.study import cost, prepare, sweep
-from planner.runs.run import joined
+from planner.runs.total import joined
 from planner.study.read import read_study, study_from_text
 from planner.study.settings import with_settings
 from planner.training.engine import catalogue_names

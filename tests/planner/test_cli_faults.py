@@ -39,7 +39,7 @@ dyas = 60
 """
 SLOWLY = """
 import sys, time
-import planner.runs.run as run
+import planner.runs.run as run, planner.runs.work as work
 whole = run.sweep
 def slowly(*words):
     for result in whole(*words):
@@ -50,7 +50,7 @@ run.sweep = slowly
 """
 """A sweep that can be caught in the middle: it says each bill, then waits."""
 
-AND_FLUSHED = f"{SLOWLY}run.FLUSH_S = 0.0\n"
+AND_FLUSHED = f"{SLOWLY}work.FLUSH_S = 0.0\n"
 """The same, with every bill written at once."""
 
 MANY = with_lines(DENSE, devices="devices = { from = 8, to = 512, step = 8 }", days="days = 9000")

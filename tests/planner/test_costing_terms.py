@@ -10,7 +10,7 @@ from costdata.tco import real_rate_frac
 from planner.costing.notes import costing_notes
 from planner.costing.second_pass import cost_plans, front_columns
 from planner.costing.terms import terms_of
-from planner.runs.run import joined
+from planner.runs.total import joined
 from planner.study.settings import with_settings
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy, MissingFact

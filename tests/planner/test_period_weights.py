@@ -9,7 +9,7 @@ from small import DENSE, engine_of, planner, study_of
 from test_hardware import rows_of
 
 from planner.costing.second_pass import cost_plans
-from planner.runs.run import joined
+from planner.runs.total import joined
 from planner.search.sweep import sweep
 from planner.study.settings import with_settings
 from planner.training.engine import catalogue_names

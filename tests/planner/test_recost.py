@@ -13,7 +13,8 @@ from planner.costing.recost import recost, repriced
 from planner.costing.second_pass import cost_plans, front_columns, front_hash
 from planner.documents.answers import explain
 from planner.explain.nearest import nearest_costed
-from planner.runs.run import joined, run_start
+from planner.runs.answer import run_start
+from planner.runs.total import joined
 from planner.search.sweep import sweep
 from planner.study.settings import with_settings
 from planner.training.engine import catalogue_names, prepare

@@ -8,7 +8,7 @@ import pytest
 from small import planner
 from small_serve import chat, written
 
-import planner.runs.run as running
+import planner.runs.work as running
 import planner.search.replays as replays_room
 from planner.archive.progress import REPLAYED
 from planner.archive.store import Archive

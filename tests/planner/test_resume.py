@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small import DENSE, ended, engine_of, planner, planner_process, with_lines
 
-import planner.runs.run as running
+import planner.runs.work as running
 from planner.archive.store import Archive
 from planner.runs.run import run_study
 from planner.search.choice import Budget
@@ -41,8 +41,8 @@ NEVER = {"days": "days = 0.01"}
 STUDY_OF = {"sweep": MANY, "evolve": FEW, "sample": FEW}
 
 KEPT_AT_ONCE = """
-import planner.runs.run as run
-run.FLUSH_S = 0.0
+import planner.runs.run as run, planner.runs.work as work
+work.FLUSH_S = 0.0
 found = run._results
 def told(*given):
     for result in found(*given):

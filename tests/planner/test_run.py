@@ -14,7 +14,8 @@ from planner.archive import door as archive_door
 from planner.archive.store import Archive
 from planner.costing.second_pass import cost_plans
 from planner.metrics import is_at_least, metric_names, metrics_of
-from planner.runs.run import ALONE_CANDIDATES, joined, run_study, workers_for
+from planner.runs.run import ALONE_CANDIDATES, run_study, workers_for
+from planner.runs.total import joined
 from planner.search import workforce
 from planner.study.read import study_from_text
 from planner.study.settings import with_settings

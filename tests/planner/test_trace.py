@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small import DENSE, engine_of, planner, with_lines
 
-import planner.runs.run as running
+import planner.runs.work as running
 from planner.archive.store import Archive
 from planner.costing.second_pass import objectives_of
 from planner.documents.answers import show

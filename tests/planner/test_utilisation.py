@@ -8,7 +8,7 @@ from small_hardware import OPEN, job, rows_of, study_of
 
 from costdata import catalog
 from planner.costing.second_pass import cost_plans
-from planner.runs.run import joined
+from planner.runs.total import joined
 from planner.study.settings import with_settings
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
