@@ -159,15 +159,17 @@ def test_a_run_without_a_feasible_plan_goes_on(driver, tmp_path, monkeypatch):
     assert len(nearest) == 10
 
 
-@pytest.mark.parametrize("results", [2, 9, 15])
-def test_a_killed_run_goes_on(driver, results, tmp_path):
-    """A machine that went down in the night would have worked for nothing."""
+def test_a_killed_run_goes_on(driver, tmp_path):
+    """A machine that went down in the night would have worked for nothing.
+
+    In the middle; other moments by the bench of kills.
+    """
     (tmp_path / "x.toml").write_text(study_of(driver))
     whole = run_of(driver, tmp_path / "whole.duckdb")
     process = planner_process(
         tmp_path, "run", "x.toml", "--workers", 1, "--json", before=KEPT_AT_ONCE
     )
-    for _ in range(results):
+    for _ in range(9):
         assert process.stderr.readline().startswith("result")
     os.killpg(process.pid, signal.SIGKILL)
     ended(process)
