@@ -44,6 +44,8 @@ def _of_orders(problem: Problem, plan: Plan) -> Iterator[str]:
             units, due = float(plan.ordered[d, n]), int(problem.tree.period[n]) + deal.lead
             if units < 0 or units != np.rint(units):
                 yield f"{name} is not ordered in whole units"
+            if units % deal.step:
+                yield f"{name} is {units:g} units; it is sold by {deal.step}"
             if not deal.is_had(due, periods):
                 yield f"{name} arrives in period {due}, before period {deal.first}"
             if units < deal.least:

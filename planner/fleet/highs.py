@@ -10,7 +10,7 @@ import highspy
 import numpy as np
 
 from planner.fleet.linear import Linear, Terms
-from simkernel.columns import Floats
+from simkernel.columns import Codes, Floats
 
 STATUS = {
     highspy.HighsModelStatus.kOptimal: "optimal",
@@ -18,6 +18,10 @@ STATUS = {
     highspy.HighsModelStatus.kUnbounded: "unbounded",
     highspy.HighsModelStatus.kUnboundedOrInfeasible: "unbounded",
 }
+
+
+KINDS = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+"""Of a column that may be broken, and of one that is whole."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,7 @@ def model(linear: Linear, objective: Terms, fixed: float) -> Model:
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     lp.a_matrix_.start_ = np.array([*linear.starts, len(linear.places)])
     lp.a_matrix_.index_, lp.a_matrix_.value_ = np.array(linear.places), np.array(linear.values)
-    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    lp.integrality_ = [kinds[is_whole] for is_whole in linear.whole]
+    lp.integrality_ = [KINDS[is_whole] for is_whole in linear.whole]
     engine = _quiet()
     engine.setOptionValue("output_flag", False)
     engine.passModel(lp)
@@ -70,6 +73,19 @@ def add_column(one: Model, cost: float, rows: Terms) -> None:
     places = np.array(list(rows), dtype=np.int32)
     values = np.array(list(rows.values()), float)
     one.engine.addCol(cost, 0.0, np.inf, len(places), places, values)
+
+
+def set_whole(one: Model, whole: np.ndarray) -> None:
+    """Which columns have to be whole from now on; (c,)."""
+    count = len(whole)
+    kinds = np.array([KINDS[int(is_whole)] for is_whole in whole])
+    one.engine.changeColsIntegrality(count, np.arange(count, dtype=np.int32), kinds)
+
+
+def fix(one: Model, columns: Codes, values: Floats) -> None:
+    """Columns that are known from now on."""
+    places = np.asarray(columns, dtype=np.int32)
+    one.engine.changeColsBounds(len(places), places, values, values)
 
 
 def solved(one: Model, gap_frac: float, limit_s: float, start: Floats | None) -> Answer:

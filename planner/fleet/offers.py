@@ -39,6 +39,7 @@ class Unit:
     rent_usd : a year of it on the study's own terms of renting; NaN where nobody rents it [$]
     residual_frac : of the price, left at the end of the life [1]
     carbon_usd_per_kwh : price of the carbon of a kWh
+    together : units bought at once
     """
 
     asset: Asset
@@ -46,6 +47,7 @@ class Unit:
     rent_usd: float
     residual_frac: float
     carbon_usd_per_kwh: float
+    together: int = 1
 
     def dearer(self, other: Unit) -> Unit:
         """The one that needs more beside it, at the watts of the busier one."""
@@ -53,7 +55,8 @@ class Unit:
         peak_w = max(self.asset.peak_w, other.asset.peak_w)
         it_w = max(self.asset.it_w, other.asset.it_w)
         racks = max(self.asset.racks, other.asset.racks)
-        return replace(first, asset=replace(first.asset, peak_w=peak_w, it_w=it_w, racks=racks))
+        asset = replace(first.asset, peak_w=peak_w, it_w=it_w, racks=racks)
+        return replace(first, asset=asset, together=max(self.together, other.together))
 
 
 def unit_of(study: Study, catalog: Catalog, offer: Offer) -> Unit:
@@ -100,6 +103,7 @@ def unit_of(study: Study, catalog: Catalog, offer: Offer) -> Unit:
         rent_usd=float(np.asarray(costs.rented.full_usd)[0]) / float(one.bill.purchase_units[0]),
         residual_frac=float(terms.residual_frac[0]),
         carbon_usd_per_kwh=carbon_usd,
+        together=math.lcm(offer.domain_units, fleet.sold_together.get(offer.name, 1)),
     )
 
 
@@ -149,7 +153,7 @@ def deals_of(study: Study, catalog: Catalog, unit: Unit, place: int) -> Iterator
         yield Deal(
             "buy", place, unit.usd * change, np.zeros(fleet.periods), lead,
             fleet.available.get(asset.name, 0), asset.life_periods, unit.residual_frac,
-            lead_weeks=weeks,
+            step=unit.together, lead_weeks=weeks,
         )  # fmt: skip
     for one in contracts_of(study, asset):
         if one.kind == "lease":

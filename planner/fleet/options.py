@@ -49,6 +49,7 @@ class Offer:
     replica : of a stream: units of one replica, the share of the whole that it serves, the share
         while others are out of work, and replicas that may be
     racks : positions that a unit takes
+    domain_units : units of one scale-up domain, 1 where a unit holds one or more
     flop_per_s : of a unit, dense
     """
 
@@ -62,6 +63,7 @@ class Offer:
     one: Inputs
     replica: tuple[float, float, float, int] = (1.0, 1.0, math.inf, 0)
     racks: float = 0.0
+    domain_units: int = 1
     flop_per_s: float = 0.0
 
 
@@ -204,7 +206,7 @@ def _is_run(rows: Mapping[str, Any]) -> bool:
 
 def _offer(study: Study, rows: Mapping[str, Any], one: Inputs, i: int) -> Offer:
     units = float(one.bill.purchase_units[0] + one.bill.spare_units[0])
-    costs = one.costs()
+    costs, per_unit = one.costs(), float(one.bill.devices_per_unit[0])
 
     def row(name: str) -> float:
         return float(np.asarray(rows[name], float)[i]) if name in rows else 0.0
@@ -220,6 +222,7 @@ def _offer(study: Study, rows: Mapping[str, Any], one: Inputs, i: int) -> Offer:
         one=one,
         replica=_replica(study, rows, one, i) if study.kind == "serve" else (1.0, 1.0, 1.0, 0),
         racks=row("racks") / row("purchase_units") if row("purchase_units") else 0.0,
+        domain_units=max(math.ceil(row("supernode_devices") / per_unit - 1e-9), 1),
         flop_per_s=row("peak_flop_per_s") / units,
     )
 

@@ -148,7 +148,7 @@ def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Prob
         streams, runs, limits_of(study), float(terms.staff_usd_per_year[0]),
         risk=Risk(fleet.risk.weight, fleet.risk.tail_frac) if fleet.risk else Risk(),
         move_periods=max(math.ceil(fleet.move_weeks / WEEKS_PER_YEAR / years - 1e-9), 1),
-        review_periods=max(round(1.0 / years), 1),
+        review_periods=max(round(fleet.review_years / years), 1),
     )  # fmt: skip
 
 

@@ -92,6 +92,7 @@ class Deal:
     term : periods that it stays
     residual_frac : of the price, left at the end of the term [1]
     least : units taken at once, if any are
+    step : units sold together: it is had in whole multiples, as by the rack or the supernode
     """
 
     name: str
@@ -103,6 +104,7 @@ class Deal:
     term: int = 1
     residual_frac: float = 0.0
     least: int = 1
+    step: int = 1
     lead_weeks: float = float("nan")
 
     @property

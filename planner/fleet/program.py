@@ -18,8 +18,9 @@ from planner.fleet.plan import Left, Plan, Running
 from planner.fleet.problem import Problem
 from planner.fleet.supply import HELD, Supply
 from planner.fleet.tail import Tail
+from planner.fleet.windows import is_large, solved_by_windows
 from planner.fleet.work import Work
-from simkernel.columns import Floats
+from simkernel.columns import Codes, Floats
 from simkernel.errors import PlanError
 
 COST, CARBON, PEAK, TAIL, FLOP = (
@@ -90,8 +91,26 @@ class Program:
         for name, bound in (bounds or {}).items():
             own, held = self.terms[name]
             highs.add_row(model, own, high=bound - held)
+        if is_large(model):
+            return self._plan(solved_by_windows(model, self._when(), gap_frac, limit_s), sign)
         answer = highs.solved(model, gap_frac, limit_s, None if start is None else start.columns)
         return self._plan(answer, sign)
+
+    def _when(self) -> Codes:
+        """Period in which each column is decided, -1 for those of none; (c,)."""
+        period = self.problem.tree.period
+        found = np.full(len(self.linear.lower), -1, dtype=np.int64)
+        for lot in self.supply.lots:
+            found[lot.column] = period[lot.node] if lot.node != HELD else -1
+        for one in self.supply.leavings:
+            found[one.column] = period[one.node]
+        by_node = [*self.work.serve.values(), *self.work.busy.values()]
+        by_node += [pace.columns for pace in self.work.runs.values()]
+        by_node += [] if self.bounds.some is None else [self.bounds.some]
+        for columns in by_node:
+            shape = (1, -1, *[1] * (columns.ndim - 2))
+            found[columns] = period.reshape(shape)
+        return found
 
     def least_slack(self, slack: Slack, limit_s: float = 60.0) -> float:
         """By how much limits have to give way until there is a plan; NaN where that is not enough.
@@ -147,13 +166,13 @@ class Program:
         ordered = np.zeros((len(self.problem.deals), len(self.problem.tree)))
         for lot in self.supply.lots:
             if lot.deal != HELD:
-                ordered[lot.deal, lot.node] = found[lot.column]
+                ordered[lot.deal, lot.node] = found[lot.column] * lot.step
         left = []
         for one in self.supply.leavings:
             if found[one.column] > 0.5:
                 lot = self.supply.lots[one.lot]
                 left.append(Left(lot.deal, lot.asset, lot.node, lot.term, one.node,
-                                 float(found[one.column]), one.to))  # fmt: skip
+                                 float(found[one.column]) * lot.step, one.to))  # fmt: skip
         return Plan(
             status=answer.status,
             value=sign * answer.value,

@@ -21,7 +21,7 @@ HELD = -1
 
 @dataclass(frozen=True)
 class Lot:
-    """Units ordered at once.
+    """Units ordered at once, in steps that are sold together.
 
     Parameters
     ----------
@@ -31,6 +31,7 @@ class Lot:
     column : of the program
     came : node where it stands, to the period in which it came there
     term : periods that it stays
+    step : units of one of the column
     """
 
     deal: int
@@ -40,6 +41,7 @@ class Lot:
     column: int
     came: dict[int, int]
     term: int
+    step: int = 1
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,12 @@ class Supply:
                 column = self.linear.column(whole=True)
                 if deal.least > 1:
                     self._at_least(column, deal)
-                yield Lot(d, deal.asset, node, due, column, came, deal.term)
+                yield Lot(d, deal.asset, node, due, column, came, deal.term, deal.step)
 
     def _at_least(self, column: int, deal: Deal) -> None:
         """None of a deal, or at least so many units."""
         some, most = self.linear.column(upper=1.0, whole=True), MOST_UNITS
-        self.linear.row({column: 1.0, some: -float(deal.least)}, low=0.0)
+        self.linear.row({column: float(deal.step), some: -float(deal.least)}, low=0.0)
         self.linear.row({column: 1.0, some: -most}, high=0.0)
 
     def _came(self, node: int, due: int, deal: Deal) -> dict[int, int]:
@@ -145,13 +147,13 @@ class Supply:
         terms = {(a, n): {int(self.stock[a, n]): 1.0} for a, n in np.ndindex(*self.stock.shape)}
         for lot in self.lots:
             for node in lot.came:
-                terms[lot.asset, node][lot.column] = -1.0
+                terms[lot.asset, node][lot.column] = -float(lot.step)
         for one in self.leavings:
             lot = self.lots[one.lot]
             for node in self._gone(one):
-                terms[lot.asset, node][one.column] = 1.0
+                terms[lot.asset, node][one.column] = float(lot.step)
             for node in self._there(one):
-                terms[one.to, node][one.column] = -1.0
+                terms[one.to, node][one.column] = -float(lot.step)
         for own in terms.values():
             self.linear.row(own, low=0.0, high=0.0)
 
@@ -183,7 +185,8 @@ class Supply:
         """Paid as it comes, each year that it stays, and what is left of it at the end."""
         horizon, deal = self.problem.horizon, self.problem.deals[lot.deal]
         during = horizon.during_frac * horizon.years
-        usd, yearly = float(deal.usd[lot.due]), float(deal.usd_per_year[lot.due])
+        usd = float(deal.usd[lot.due]) * lot.step
+        yearly = float(deal.usd_per_year[lot.due]) * lot.step
         for node, since in lot.came.items():
             t = int(self.problem.tree.period[node])
             if t == since:
@@ -193,7 +196,7 @@ class Supply:
             self.cost.add(node, lot.column, -self._left_usd(lot, node))
 
     def _left_usd(self, lot: Lot, node: int) -> float:
-        """Worth today of what is left of a unit after its last node; 0 at all others.
+        """Worth today of what is left of one of the column after its last node; 0 at all others.
 
         Notes
         -----
@@ -211,19 +214,20 @@ class Supply:
         return self._book_usd(lot, end - since) * horizon.worth(end)
 
     def _book_usd(self, lot: Lot, age: int) -> float:
-        """Worth of a unit of some age."""
+        """Worth at some age of the units that one of the column stands for."""
         if lot.deal == HELD:
             return 0.0
         deal = self.problem.deals[lot.deal]
         share = 1.0 - (1.0 - deal.residual_frac) * age / lot.term
-        return float(deal.usd[lot.due]) * share if deal.name == "buy" else 0.0
+        return float(deal.usd[lot.due]) * lot.step * share if deal.name == "buy" else 0.0
 
     def _price_leaving(self, one: Leaving) -> None:
         """What a sale brings instead of what would be left; what a move costs."""
         horizon, lot = self.problem.horizon, self.lots[one.lot]
         asset, t = self.problem.assets[lot.asset], int(self.problem.tree.period[one.node])
         if one.to != HELD:
-            self.cost.add(one.node, one.column, asset.move_usd * horizon.worth(t))
+            usd = asset.move_usd * lot.step * horizon.worth(t)
+            self.cost.add(one.node, one.column, usd)
             return
         brings = asset.kept_frac * self._book_usd(lot, t - lot.came[one.node])
         self.cost.add(one.node, one.column, -brings * horizon.worth(t))

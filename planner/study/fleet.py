@@ -17,6 +17,9 @@ OF_THE_FLEET = ("capex_usd", "kgco2e", "peak_facility_mw")
 OF_A_SITE = ("site_mw", "site_it_mw", "site_racks")
 """Tables of what each site can take."""
 
+OF_A_CHIP = ("available", "sold_together")
+"""Tables of what is so of each chip."""
+
 COUNTED = ("devices", "nodes", "supernodes", "stranded_devices", "purchase_units")
 """Counts of one workload's own plan, which a purchase plan shares out."""
 
@@ -173,7 +176,9 @@ class Fleet:
     `clean_frac` is the least carbon-free share of the energy of a year. `survive_units` of each
     chip at a site, or any one site to `survive_site_frac` of every stream, may be lost;
     `repair_days` is what a failed unit is away, for which spares stand by. Units are sold early
-    for `resale_frac` of their straight-line worth and moved for `move_usd_per_unit`, once a year.
+    for `resale_frac` of their straight-line worth and moved for `move_usd_per_unit`, at a review
+    every `review_years`. `sold_together` is how many units of a chip are bought at once, such as
+    the servers of a rack; a scale-up domain of several units is bought whole in any case.
     `points` are plans on the front of cost and carbon.
     """
 
@@ -231,6 +236,13 @@ class Fleet:
     move_usd_per_unit: Annotated[
         AtLeastZero | None, Field(description="dollars to bring a unit to another site")
     ] = None
+    review_years: Annotated[
+        Amount, Field(le=10, description="years from one sale or move to the next, e.g. 0.25")
+    ] = 1.0
+    sold_together: Annotated[
+        Mapping[str, Count],
+        Field(description="chips and the units bought at once, a whole number"),
+    ] = field(default_factory=dict)
     move_weeks: Annotated[
         AtLeastZero, Field(le=104, description="weeks that a moved unit is away")
     ] = 4.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.metrics import METRICS
 from planner.study.faults import Faults, nearest, part
-from planner.study.fleet import COUNTED, OF_A_SITE, OF_THE_FLEET, Demand, Fleet
+from planner.study.fleet import COUNTED, OF_A_CHIP, OF_A_SITE, OF_THE_FLEET, Demand, Fleet
 from planner.study.lines import Path
 from simkernel.errors import PlanError
 
@@ -28,7 +28,7 @@ def read_fleet(
     if table and kind != "fleet":
         faults.say(("fleet",), f"a {kind} study plans no purchases", 'write kind = "fleet"')
         return Fleet()
-    for key in (*OF_A_SITE, "available"):
+    for key in (*OF_A_SITE, *OF_A_CHIP):
         look_up = site if key in OF_A_SITE else accelerator
         if isinstance(table.get(key), Mapping):
             table[key] = {
@@ -154,7 +154,7 @@ def _check_places(
                 if name is not None and names and name not in names:
                     faults.add(("fleet", key, i, word), name, "the study does not have it",
                                f"wanted one of {', '.join(sorted(names))}")  # fmt: skip
-    for key, names in (*((k, sites) for k in OF_A_SITE), ("available", chips)):
+    for key, names in (*((k, sites) for k in OF_A_SITE), *((k, chips) for k in OF_A_CHIP)):
         for name in getattr(fleet, key):
             if names and name not in names:
                 faults.say(("fleet", key, name), f"the study does not have {name}",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fleet_cases import asset, buy, lot_of, problem, rent, solved, with_stream
 
+from planner.fleet import windows
 from planner.fleet.limits import named
 from planner.fleet.nearest import nearest_change
 from planner.fleet.problem import Option, Run
@@ -99,8 +100,8 @@ def test_what_has_no_end_is_called_unbounded():
     assert Program(free).solve(FLOP).status == "unbounded"
 
 
-def test_when_time_is_up_the_best_plan_has_its_gap():
-    """A plan that nobody proved would be called the best."""
+def crowded():
+    """Fourteen chips of different worth and draw under a cap, in twelve periods."""
     rng = np.random.default_rng(1)
     count, periods = 14, 12
     assets = [asset(f"A{i}", peak_w=float(p)) for i, p in enumerate(rng.integers(50, 99, count))]
@@ -110,9 +111,27 @@ def test_when_time_is_up_the_best_plan_has_its_gap():
                for i, s in enumerate(rng.uniform(0.5, 1.5, count))]  # fmt: skip
     one = problem([*assets, lot_of("R")], deals, rng.uniform(5, 40, periods), options,
                   site_w={"s": 1200.0})  # fmt: skip
-    one = with_stream(one, options=[*options, Option("r", count, 1.0)])
-    found = Program(one).solve(COST, gap_frac=0.0, limit_s=0.7)
+    return with_stream(one, options=[*options, Option("r", count, 1.0)])
+
+
+def test_when_time_is_up_the_best_plan_has_its_gap():
+    """A plan that nobody proved would be called the best."""
+    found = Program(crowded()).solve(COST, gap_frac=0.0, limit_s=0.7)
     assert found.status in ("feasible", "no plan in time")
     if found.is_there:
         assert found.bound <= found.value
         assert found.gap_frac > 0
+
+
+def test_a_program_decided_by_windows_keeps_every_rule_and_states_its_gap(monkeypatch):
+    """A plan over ten years would be wrong by more than it says, or none be found in the time."""
+    one = crowded()
+    whole = solved(one, gap_frac=0.1)
+    monkeypatch.setattr(windows, "MOST_WHOLE", 0)
+    found = solved(one, gap_frac=0.1)
+    assert found.is_there
+    assert found.bound <= whole.value * (1 + 1e-6)
+    assert found.value >= whole.bound * (1 - 1e-6)
+    assert found.gap_frac == pytest.approx(1 - found.bound / found.value, rel=1e-6)
+    tight = replace(one, limits=replace(one.limits, capex_usd=1.0), deals=one.deals[:-1])
+    assert Program(tight).solve(COST).status == "infeasible"

@@ -265,6 +265,22 @@ def test_a_contract_has_a_term_and_a_least_take():
     assert solved(least).value == pytest.approx(36.0)
 
 
+def test_what_is_sold_together_is_bought_whole():
+    """Two thirds of a supernode would be ordered, which nobody sells."""
+    deal = buy([10.0, 20.0], term=2)
+    one = problem([asset(kept_frac=1.0)], [replace(deal, step=3)], [4.0, 2.0], review_periods=1)
+    found = solved(one)
+    # six at once; one of the two threes is sold for half its price when two are enough.
+    assert found.ordered.tolist() == [[6, 0]]
+    assert found.value == pytest.approx(60.0 - 15.0)
+    assert [left.units for left in found.left] == [3.0]
+    apart = solved(replace(one, deals=[deal]))
+    assert apart.ordered.tolist() == [[4, 0]]
+    cut = replace(found, ordered=found.ordered - 1.0)
+    assert "sold by 3" in " ".join(broken(replace(one, deals=[replace(deal, step=3)]), cut,
+                                          books(one, cut)))  # fmt: skip
+
+
 def test_a_cap_lets_more_units_stand_under_the_same_power():
     """The power of capped servers would be planned as if they had no cap."""
     full, low = Option("full", 0, 1.0, peak_w=1000.0), Option("low", 0, 1.0, peak_w=600.0,

@@ -1,0 +1,71 @@
+"""Programs too large for one search: decided from window to window, proved by their relaxation.
+
+HiGHS does not look at its clock while it rounds a large program, so its search may outlast any
+limit. Here the whole program is first relaxed, which gives the bound; then its whole numbers are
+decided window by window of the calendar, what comes later relaxed and what came before kept.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from planner.fleet import highs
+from planner.fleet.highs import Answer, Model
+from simkernel.columns import Codes
+
+MOST_WHOLE = 5_000
+"""Whole numbers up to which one search is tried: 2,000 take 10 s, 42,000 outlast 600 s."""
+
+WINDOW = 4
+"""Periods decided at once: a year of quarters."""
+
+SHARE = 0.25
+"""Of the gap asked for, left to each window."""
+
+
+def is_large(one: Model) -> bool:
+    """A program that is decided by windows."""
+    return int(one.whole.sum()) > MOST_WHOLE
+
+
+def solved_by_windows(one: Model, when: Codes, gap_frac: float, limit_s: float) -> Answer:
+    """A plan and its proved gap; status "infeasible" where the relaxation is.
+
+    Parameters
+    ----------
+    one : program in the solver
+    when : period in which a column is decided, -1 for what belongs to none; (c,)
+    gap_frac, limit_s : as for `highs.solved`
+
+    References
+    ----------
+    Relax-and-fix: Pochet, Wolsey (2006), Production Planning by Mixed Integer Programming, 8.
+    """
+    deadline = time.monotonic() + limit_s
+    highs.set_whole(one, np.zeros(len(one.whole), dtype=bool))
+    relaxed = highs.solved(one, gap_frac, limit_s, None)
+    if not np.isfinite(relaxed.value):
+        return relaxed
+    last = int(when.max())
+    found = relaxed
+    for first in range(0, last + 1, WINDOW):
+        left_s = max(deadline - time.monotonic(), 1.0)
+        windows = (last - first) // WINDOW + 1
+        is_now = (when >= first) & (when < first + WINDOW)
+        highs.set_whole(one, one.whole & (is_now | (when < 0)))
+        found = highs.solved(one, SHARE * gap_frac, left_s / windows, None)
+        if not np.isfinite(found.value):
+            return _none(found, one)
+        kept = one.whole & is_now
+        highs.fix(one, np.flatnonzero(kept), np.rint(found.columns[kept]))
+    gap = abs(found.value - relaxed.value) / max(abs(found.value), 1e-9)
+    status = "optimal" if gap <= gap_frac else "feasible"
+    return replace(found, status=status, bound=relaxed.value, gap_frac=gap)
+
+
+def _none(found: Answer, one: Model) -> Answer:
+    """A window that leaves no plan proves nothing: another one may be there."""
+    return replace(found, status="no plan in time", columns=np.full(len(one.whole), np.nan))
