@@ -18,11 +18,12 @@ from costdata.failures import failure_facts, family_facts, longer_frac
 from costdata.footprint import Embodied, embodied
 from costdata.lint import faults_of
 from costdata.offers import PLANS, Part, Rent, part_of, rents
-from costdata.overlay import lay_over, read_ours, read_overlay
+from costdata.overlay import IMPORTS, lay_over, read_ours, read_overlay
 from costdata.profiles import keeping_of, reserve_row, stack_of
 from costdata.purchase import PurchaseUnit, purchase_unit
 from costdata.sites import Site, site_of
 from costdata.support import Support, support, support_mask
+from costdata.times import timed_chips
 from simkernel.columns import Masks
 from simkernel.errors import BadFile, MissingFact, unknown
 from simkernel.hardware import Chips
@@ -113,6 +114,16 @@ class Catalog:
         MissingFact : curves that are not there, each by chip and table
         """
         return chips_of(self.tables, [self._chip(name) for name in names])
+
+    def timed_chips(self, names: Sequence[str]) -> Chips:
+        """The same, where times of a user's own stand before the curves.
+
+        Raises
+        ------
+        UnknownName, MissingFact : as `chips`
+        MissingFact : nothing was timed on any of them
+        """
+        return timed_chips(self.tables, [self._chip(name) for name in names])
 
     def engine_curves(self, engine: str, names: Sequence[str]) -> EngineCurves:
         """What a serving engine's own kernels reach on chips; see `costdata.engines`.
@@ -405,7 +416,8 @@ def load(overlay: Path | None = None) -> Catalog:
     """
     if overlay is None:
         return _ours()
-    stamp = tuple(sorted((p.name, p.stat().st_mtime_ns) for p in overlay.glob("*.csv")))
+    files = [p for pattern in ("*.csv", f"{IMPORTS}/*/*.csv") for p in overlay.glob(pattern)]
+    stamp = tuple(sorted((str(p.relative_to(overlay)), p.stat().st_mtime_ns) for p in files))
     return _overlaid(overlay.resolve(), stamp)
 
 

@@ -19,6 +19,7 @@ SHOWN = {
     "embodied": "embodied",
     "rent": "cloud_prices",
     "trace": "traces",
+    "import": "imports",
 }
 """Kinds of thing that can be listed and shown, with their tables."""
 
@@ -28,7 +29,7 @@ def listing(catalog: Catalog) -> list[dict[str, object]]:
     return [
         {"kind": kind, "name": row.name, "title": _title(row), "is_user": row.is_user}
         for kind, table in SHOWN.items()
-        for row in catalog.tables[table].values()
+        for row in catalog.tables.get(table, {}).values()
     ]
 
 
@@ -41,7 +42,7 @@ def show(catalog: Catalog, name: str) -> dict[str, object]:
     """
     label = catalog.resolve("accelerator", name) or name
     for kind, table in SHOWN.items():
-        row = catalog.tables[table].get((label,))
+        row = catalog.tables.get(table, {}).get((label,))
         if row is not None:
             return _shown(catalog, kind, row)
     raise unknown("catalogue entry", name, (str(line["name"]) for line in listing(catalog)))
@@ -92,4 +93,6 @@ def add(folder: Path, kind: str, row: Mapping[str, str]) -> Path:
 
 
 def _title(row: Row) -> str:
+    if row.table == "imports":
+        return row.text("found")
     return row.text("title") or f"{row.text('vendor') or row.text('accelerator')}".strip()

@@ -25,6 +25,7 @@ from costdata.facts import (
 )
 from costdata.overlay import lay_over, read_ours, read_overlay
 from costdata.support import KERNELS
+from costdata.times import too_fast
 from simkernel.hardware import PRECISIONS
 
 SHARE_TOLERANCE = 0.01  # printed shares are rounded to a per cent
@@ -62,6 +63,8 @@ SPEAKS_OF = {
     "efficiency_stream": ("accelerator", "accelerators"),
     "links": ("accelerator", "accelerators"),
     "power_curves": ("accelerator", "accelerators"),
+    "product_times": ("accelerator", "accelerators"),
+    "collective_times": ("accelerator", "accelerators"),
     "regions_electricity_maps": ("name", "regions"),
     "regions_ember": ("name", "regions"),
 }
@@ -307,6 +310,7 @@ CHECKS: tuple[Check, ...] = (
     strange_names,
     strange_words,
     empty_origins,
+    too_fast,
 )
 
 

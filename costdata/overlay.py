@@ -1,7 +1,9 @@
 """Our tables, and the tables of a user over them: a row with the same name replaces ours.
 
-A user's row stands alone: it brings its own source and inherits none of ours. The room knows how
-to read, lay over and append; what makes a value wrong is known by lint.
+A user's row stands alone: it brings its own source and inherits none of ours. What was imported
+lies in a folder of its own under `imports/`, below the rows that the user wrote, so that taking
+it out again leaves nothing behind. The room knows how to read, lay over and append; what makes a
+value wrong is known by lint.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ from costdata.facts import (
     schema_of,
 )
 from simkernel.errors import BadFile
+
+IMPORTS = "imports"
+"""Folder of a user's imports, beside their tables; each has a folder of its name."""
 
 
 @cache
@@ -52,6 +57,7 @@ def read_overlay(folder: Path) -> tuple[Tables, list[str]]:
     """
     if not folder.is_dir() and not folder.is_file():
         raise BadFile(f"{folder} is not a folder; give a folder of CSV files named as our tables")
+    found_in = folder if folder.is_dir() else None
     found = sorted(path.stem for path in (folder.glob("*.csv") if folder.is_dir() else [folder]))
     folder = folder if folder.is_dir() else folder.parent
     strange = [name for name in found if name not in schema_names()]
@@ -60,7 +66,44 @@ def read_overlay(folder: Path) -> tuple[Tables, list[str]]:
     for name in known:
         faults += header_faults(name, read_cells(folder / f"{name}.csv")[0])
     tables, wrong = _read(folder, known, is_user=True)
+    if found_in is not None:
+        below, more = read_imports(found_in)
+        tables, wrong = lay_over(below, tables), wrong + more
     return tables, faults + wrong
+
+
+def read_imports(folder: Path, but_for: str = "") -> tuple[Tables, list[str]]:
+    """What was imported into a user's folder, and every fault of form in it.
+
+    Parameters
+    ----------
+    but_for : an import that is left out, by name
+
+    Notes
+    -----
+    Two imports with the same row contradict each other: a fault, not the later one's right.
+    """
+    whole: Tables = {}
+    faults: list[str] = []
+    for path in import_folders(folder):
+        if path.name == but_for:
+            continue
+        tables, wrong = _read(path, schema_names(), is_user=True)
+        faults += [f"{IMPORTS}/{path.name}: {fault}" for fault in wrong]
+        faults += [
+            f"{IMPORTS}/{path.name} has a row {'/'.join(key)} of {table}.csv that another import "
+            "has; remove one of the two"
+            for table, rows in tables.items()
+            for key in rows
+            if key in whole.get(table, {})
+        ]
+        whole = lay_over(whole, tables)
+    return whole, faults
+
+
+def import_folders(folder: Path) -> list[Path]:
+    """Folders of what was imported into a user's folder, by name; a broken one has no list."""
+    return sorted(path.parent for path in (folder / IMPORTS).glob(f"*/{IMPORTS}.csv"))
 
 
 def lay_over(ours: Tables, theirs: Tables) -> Tables:

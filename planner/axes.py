@@ -33,6 +33,9 @@ CACHES = ("bf16", "fp16", "fp8")
 DEFAULT_SCHEDULE = "one_forward_one_backward"
 DEFAULT_PLACEMENT = "tp-cp-ep-dp-pp"
 
+ROOFLINE, MEASURED = "roofline", "measured"
+"""Sources of kernel times: fitted curves alone, or what a user timed before them."""
+
 NO_DRAFTS, DRAFTS = "none", ("mtp", "eagle", "draft")
 """Ways of drafting ahead: the model's prediction layers, a trained head, a small model."""
 ONE_BATCH, TWO_BATCHES = "none", "two_batch"
@@ -203,8 +206,9 @@ def _use_axes() -> tuple[Axis, ...]:
             names=(SHIPPED, VENDOR, COMPILED, XLA, UNFUSED),
         ),
         Axis(
-            "compute", "", WORK, "name", ("roofline",), "source of kernel times",
-            names=("roofline", "measured", "tiled"), ready=("roofline",),
+            "compute", "", WORK, "name", (ROOFLINE,),
+            "source of kernel times: curves of the chips, or your own times before them",
+            names=(ROOFLINE, MEASURED, "tiled"), ready=(ROOFLINE, MEASURED),
         ),
         Axis(
             "offload", "", TRAIN, "name", ("none",),

@@ -17,6 +17,7 @@ import typer
 from planner.commands import app as cli_app
 from planner.commands import catalog as cli_catalog
 from planner.commands import export as cli_export
+from planner.commands import imports as cli_imports
 from planner.commands import knee as cli_knee
 from planner.commands import recost as cli_recost
 from planner.commands import replay as cli_replay
@@ -40,6 +41,7 @@ cli_recost.register(app)
 cli_replay.register(app)
 cli_knee.register(app)
 cli_report.register(app)
+cli_imports.register(app)
 
 StudyFile = Annotated[str, typer.Argument(help="a study file (TOML)", metavar="STUDY")]
 RunName = Annotated[str, typer.Argument(help='a run: its id, number, or "last"', metavar="RUN")]

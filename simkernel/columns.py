@@ -22,12 +22,15 @@ Column = float | npt.NDArray[Any]
 def taken(value: Any, rows: Codes) -> Any:
     """The same structure for some rows: arrays are indexed, dataclasses and containers walked.
 
-    Numbers and arrays of one row stand for every row, and so do views that repeat one row.
+    Numbers and arrays of one row stand for every row, and so do views that repeat one row. What
+    holds tables beside its rows takes its own: a method `rows_taken`.
     """
     if isinstance(value, np.ndarray):
         one_row = is_one_row(value)
         value = value[:1] if one_row else value
         return np.broadcast_to(value, (len(rows), *value.shape[1:])) if one_row else value[rows]
+    if hasattr(value, "rows_taken"):
+        return value.rows_taken(rows)
     if is_dataclass(value) and not isinstance(value, type):
         picked = {f.name: taken(getattr(value, f.name), rows) for f in fields(value)}
         return type(value)(**picked)

@@ -19,13 +19,16 @@ from simkernel.models import Core, LayerKind, Model
 from simkernel.passes import Pass, sent
 from simkernel.placement import Group
 from simkernel.share import Share, imbalance
-from simkernel.traffic import Traffic
+from simkernel.traffic import Traffic, Wires, as_timed
 
 
 def collective(
     share: Share, operation: str, group: Group, payload_bytes: Column, remote_frac: Column = 1.0
 ) -> Pass:
-    """One collective by the algorithm of the candidate, or the fastest where it says "best"."""
+    """One collective by the algorithm of the candidate, or the fastest where it says "best".
+
+    Times of a library, where there are any, stand for "best" alone: it chose for itself.
+    """
     wires = share.network.wires(operation, group)
     codes = share.collective_code
     best, named = (
@@ -37,6 +40,10 @@ def collective(
         for is_in_best in (True, False)
     )
     chosen = _best(best, codes)
+    timed = share.network.timed
+    if timed is not None:
+        as_was = as_timed(chosen, timed, operation, wires, group, payload_bytes, remote_frac)
+        chosen = _taken(codes == len(plugins.names("collectives")), chosen, as_was)
     for code, option in named.items():
         chosen = _taken(codes == code, chosen, option)
     return sent(chosen)
@@ -48,6 +55,16 @@ def _options(operation: str) -> Iterator[tuple[int, ModuleType]]:
         module = plugins.find("collectives", name)
         if operation in module.OPERATIONS:
             yield code, module
+
+
+def fastest(operation: str, wires: Wires, group: Group, payload_bytes: Column) -> Traffic:
+    """One collective by whatever algorithm is the fastest of those that "best" chooses from."""
+    options = {
+        code: module.traffic(operation, wires, group, payload_bytes)
+        for code, module in _options(operation)
+        if module.IN_BEST
+    }
+    return _best(options, np.full(len(group.size), len(plugins.names("collectives"))))
 
 
 def boundary_send(share: Share, model: Model) -> Pass:

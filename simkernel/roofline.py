@@ -14,6 +14,7 @@ import numpy as np
 
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import PRECISIONS, Chips, Columns
+from simkernel.timed import Timed
 
 BACKWARD_CORE_FLOP_PER_FORWARD = 2.5
 """Five products against two: scores are computed again (FlashAttention-2, arXiv 2307.08691, 4)."""
@@ -43,7 +44,8 @@ class GemmRates(Columns):
     """One precision's matrix products on each chip of a block; shape (n,).
 
     Seconds per flop and per byte, at peak and as reached by an infinitely large product;
-    `least_s_per_flop` where no product is faster, 0 where the saturation says it all.
+    `least_s_per_flop` where no product is faster, 0 where the saturation says it all. `timed` has
+    what products took that somebody timed, None where the curve is all there is.
     """
 
     peak_s_per_flop: Floats
@@ -55,6 +57,7 @@ class GemmRates(Columns):
     inner_half: Floats
     floor_s: Floats
     least_s_per_flop: Column = 0.0
+    timed: Timed | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ def gemm_rates(
         columns_half=curve.columns_half[rows, precision_codes],
         inner_half=curve.inner_half[rows, precision_codes],
         floor_s=curve.floor_s[rows, precision_codes],
+        timed=chips.timed and chips.timed.of_precision(precision_codes, reached_frac),
     )
 
 
@@ -220,12 +224,30 @@ def gemm_work(
     if np.ndim(rates.least_s_per_flop):
         compute_s = np.maximum(compute_s, area * inner * (2.0 * groups) * rates.least_s_per_flop)
     hbm_s = moved * rates.best_s_per_byte
-    return Work(
+    work = Work(
         compute_s=compute_s,
         hbm_s=hbm_s,
         elapsed_s=np.maximum(compute_s, hbm_s) + rates.floor_s,
         peak_compute_s=area * inner * (2.0 * groups) * rates.peak_s_per_flop,
         peak_hbm_s=moved * rates.peak_s_per_byte,
+    )
+    is_single = isinstance(groups, float) and groups == 1.0
+    if rates.timed is None or not is_single:
+        return work
+    return _as_timed(work, rates.timed, (rows, inner, columns), rates.floor_s)
+
+
+def _as_timed(
+    work: Work, timed: Timed, shape: tuple[Column, Column, Column], floor_s: Column
+) -> Work:
+    """Single products as they were timed; never faster than the peaks of chip and memory."""
+    alone_s = np.maximum(work.compute_s * timed.reached_frac, work.hbm_s) + floor_s
+    least_s = np.maximum(work.peak_compute_s, work.peak_hbm_s)
+    elapsed_s = np.maximum(timed.product_s(shape, work.elapsed_s, alone_s), least_s)
+    return work._replace(
+        compute_s=np.minimum(work.compute_s, elapsed_s),
+        hbm_s=np.minimum(work.hbm_s, elapsed_s),
+        elapsed_s=elapsed_s,
     )
 
 

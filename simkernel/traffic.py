@@ -11,6 +11,7 @@ from simkernel.fabrics import any_pair_bytes_per_s, neighbour_bytes_per_s, spann
 from simkernel.hardware import OPERATIONS, Chips, LinkCurve
 from simkernel.link_rules import PHYSICAL, LinkRules
 from simkernel.placement import Group
+from simkernel.timed import Timed
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Network:
     scaleup: LinkCurve
     scaleout: LinkCurve
     links: LinkRules = PHYSICAL
+    timed: Timed | None = None
 
     def wires(self, operation: str, group: Group) -> Wires:
         """The wires a group's operation runs on."""
@@ -105,6 +107,7 @@ def network(
         chips.scaleup,
         chips.scaleout,
         links,
+        chips.timed,
     )
 
 
@@ -182,6 +185,52 @@ def _with_own(sent_bytes: Column, own_frac: Column, members: Codes) -> Column:
 def _chunks_s(chunk_s: Column, moving_s: Column) -> Column:
     """What the best number of chunks costs, but for the one that `base_s` holds."""
     return 2.0 * np.sqrt(chunk_s * moving_s)
+
+
+def as_timed(
+    chosen: Traffic,
+    timed: Timed,
+    operation: str,
+    wires: Wires,
+    group: Group,
+    payload_bytes: Column,
+    remote_frac: Column = 1.0,
+) -> Traffic:
+    """A collective as it was timed; never faster than its bytes over the wire rates."""
+    inside_s, outside_s = least_s(operation, wires, group, payload_bytes, remote_frac)
+    frac = timed.message_frac(operation, group, payload_bytes)
+    elapsed_s = np.maximum(chosen.elapsed_s * frac, np.maximum(inside_s, outside_s))
+    return Traffic(
+        np.minimum(chosen.inside_s, elapsed_s),
+        np.minimum(chosen.outside_s, elapsed_s),
+        elapsed_s,
+        chosen.inside_bytes,
+        chosen.outside_bytes,
+    )
+
+
+def least_s(
+    operation: str, wires: Wires, group: Group, payload_bytes: Column, remote_frac: Column = 1.0
+) -> tuple[Column, Column]:
+    """Seconds that the wires of both tiers need for what has to cross them; (n,) each.
+
+    Notes
+    -----
+    An all_reduce sends its payload once where switches add up (NVLS, SHARP), so no rounds are
+    counted; (q-1)/q of it is less still.
+    """
+    inside, domains = group.inside, group.domains
+    is_alone = group.size <= 1
+    if operation == "send":
+        near = np.where(is_alone | (domains > 1), 0.0, payload_bytes)
+        far = np.where(domains > 1, payload_bytes, 0.0)
+    elif operation == "all_to_all":
+        near = payload_bytes / group.size * (inside - 1)
+        far = payload_bytes * (1 - 1 / domains) * remote_frac
+    else:
+        near = np.where(domains > 1, 0.0, payload_bytes * (inside - 1) / inside)
+        far = payload_bytes / inside * (1 - 1 / domains)
+    return near / wires.inside_bytes_per_s, far / wires.outside_bytes_per_s
 
 
 def nothing(like: Floats) -> Traffic:

@@ -10,6 +10,7 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.support import KERNELS
+from planner.axes import MEASURED
 from planner.costing.purchase import Shelf, shelf_of
 from planner.space.blocks import Space
 from planner.study.read import Study
@@ -54,7 +55,9 @@ class Prepared:
 
     @cached_property
     def _chips(self) -> dict[str, Chips]:
-        return {name: self.catalog.chips([name]) for name in self.space.chips}
+        is_measured = self.study.axes["compute"][0] == MEASURED
+        chips = self.catalog.timed_chips if is_measured else self.catalog.chips
+        return {name: chips([name]) for name in self.space.chips}
 
     @cached_property
     def _shelves(self) -> dict[str, Shelf]:

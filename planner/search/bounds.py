@@ -25,7 +25,7 @@ from simkernel.columns import Floats, Masks
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS
 from simkernel.keeping import WIDE_BYTES
 from simkernel.models import active_parameters
-from simkernel.roofline import gemm_rates
+from simkernel.roofline import GemmRates, gemm_rates
 
 PRODUCTS = ("attention", "mlp", "shared_experts", "experts", "head")
 """Parts of a model whose parameters are multiplied with every token they meet."""
@@ -115,10 +115,16 @@ def _best_rate(engine: Engine, plans: TrainingPlans, accelerator: str) -> Floats
     reached = np.where(is_narrow, stack.narrow_gemm_frac, stack.gemm_frac)
     own = gemm_rates(chips, plans.precision_code, reached * np.maximum(grouped, 1.0))
     wide = [gemm_rates(chips, code, stack.gemm_frac) for code in WIDE_CODES]
-    rates: Floats = 1.0 / own.best_s_per_flop
+    rates: Floats = _fastest(own)
     for other in wide:
-        rates = np.where(np.isnan(rates), rates, np.fmax(rates, 1.0 / other.best_s_per_flop))
+        rates = np.where(np.isnan(rates), rates, np.fmax(rates, _fastest(other)))
     return rates
+
+
+def _fastest(rates: GemmRates) -> Floats:
+    """Rate that no product beats: of its curve, or the peak where times stand before it."""
+    least_s = rates.best_s_per_flop if rates.timed is None else rates.peak_s_per_flop
+    return np.asarray(1.0 / least_s)
 
 
 def _is_late(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Masks:

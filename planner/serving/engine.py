@@ -11,7 +11,7 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.configs import read_model
 from costdata.engines import ANY_ENGINE
-from planner.axes import ALL
+from planner.axes import ALL, ROOFLINE
 from planner.costing.null_objectives import refuse_compared
 from planner.runs.prepared import Prepared
 from planner.serving.load import ServeLoad, serve_load
@@ -153,5 +153,10 @@ def _refuse_what_is_not_served(study: Study) -> None:
     faults += [
         f"pin.{name} has no effect on serving in this version; remove it" for name in study.pin
     ]
+    if study.axes["compute"] != (ROOFLINE,):
+        faults.append(
+            "axes.compute: serving takes the curves of its engine in this version; remove it, or "
+            'write "roofline"'
+        )
     if faults:
         raise BadStudy(*faults)

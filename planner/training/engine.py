@@ -15,7 +15,7 @@ from costdata.configs import model_names, read_model
 from costdata.failures import families_told
 from costdata.profiles import SHIPPED, UNFUSED
 from costdata.traces import trace_name
-from planner.axes import ALL, CATALOGUE
+from planner.axes import ALL, CATALOGUE, MEASURED
 from planner.bands import is_computed
 from planner.costing.null_objectives import refuse_compared
 from planner.runs.prepared import Prepared
@@ -111,7 +111,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
             'wanted kind = "train"'
         )
     refuse_unknown_metrics(study)
-    _refuse_two_profiles(study)
+    refuse_two(study, "profile", "compute")
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     work = study.training
     model = read_model(work.model)
@@ -119,6 +119,10 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
     names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
     sizes, missing = sizes_of_chips(catalog, names)
     sizes = with_what_if_domains(study, sizes)
+    if study.axes["compute"][0] == MEASURED:
+        untimed = _untimed(catalog, tuple(sizes))
+        missing |= untimed
+        sizes = {name: size for name, size in sizes.items() if name not in untimed}
     if not sizes:
         raise MissingFact(*(f"{name}: {why}" for name, why in missing.items()))
     chosen = with_accelerators(study, tuple(sizes))
@@ -170,14 +174,21 @@ def refuse_unknown_metrics(study: Study) -> None:
     refuse_compared(study, is_computed, "in this version")
 
 
-def _refuse_two_profiles(study: Study) -> None:
-    """A study is about one kind of software stack."""
-    given = study.axes["profile"]
-    if len(given) > 1:
-        raise BadStudy(
-            f"axes.profile has {len(given)} values; wanted one; run the study once for each and "
-            "compare the runs with planner diff"
-        )
+def refuse_two(study: Study, *axes: str) -> None:
+    """A study is about one kind of software stack, and one source of kernel times.
+
+    Raises
+    ------
+    BadStudy : any of the axes has several values
+    """
+    faults = [
+        f"axes.{name} has {len(study.axes[name])} values; wanted one; run the study once for each "
+        "and compare the runs with planner diff"
+        for name in axes
+        if len(study.axes[name]) > 1
+    ]
+    if faults:
+        raise BadStudy(*faults)
 
 
 def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
@@ -246,6 +257,17 @@ def sizes_of_chips(
         hosts = (facts.devices_per_host, known, has_host, has_pool)
         sizes[name] = ChipSizes(facts.domain_options, *hosts)
     return sizes, missing
+
+
+def _untimed(catalog: Catalog, names: tuple[str, ...]) -> dict[str, str]:
+    """Chips on which nothing was timed, with what to do."""
+    found = {}
+    for name in names:
+        try:
+            catalog.timed_chips([name])
+        except MissingFact as error:
+            found[name] = str(error)
+    return found
 
 
 def with_what_if_domains(study: Study, sizes: dict[str, ChipSizes]) -> dict[str, ChipSizes]:

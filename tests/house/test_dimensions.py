@@ -20,6 +20,7 @@ from units import scale, unit_of
 from simkernel.columns import Column
 from simkernel.hardware import OPERATIONS, PRECISIONS, Columns
 from simkernel.ledger import Ledger
+from simkernel.timed import Timed
 
 ROOMS = (
     "simkernel.roofline",
@@ -169,6 +170,8 @@ def annotations(owner):
 def made(name, kind, words, rng, columns=None):
     """A value such as the name and the annotation ask for."""
     shape = (ROWS,) if columns is None else (ROWS, columns)
+    if "Timed" in words:  # what somebody timed: none, or nothing of these chips
+        return None if "None" in words else Timed(np.zeros(ROWS, dtype=int), {}, {})
     if has_fields(kind):
         parts = annotations(kind).items()
         return kind(

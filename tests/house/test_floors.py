@@ -45,7 +45,7 @@ WORDS_WITHOUT_AN_IDEA = {"utils", "helpers", "common", "base", "manager", "misc"
 LONGEST_ROOM_LINES = 500
 LONGEST_FUNCTION_LINES = 60
 
-IMPORT_BY_NAME = ("simkernel/plugins.py",)
+IMPORT_BY_NAME = ("simkernel/plugins.py", "planner/imports/registry.py")
 """Rooms that may import what a string names: the folder is the registry there."""
 
 

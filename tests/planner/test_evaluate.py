@@ -270,9 +270,9 @@ NAMED = {
 """Names of an axis that each differ from the plain one, with what goes with them."""
 
 ONE_VALUE = {
-    "compute": "measured",
+    "compute": "tiled",
 }  # fmt: skip
-"""Axes with a single value in this version: any other is refused."""
+"""Axes of which a value has no physics in this version: it is refused."""
 
 
 def test_every_axis_has_a_change_that_shows_or_one_value():

@@ -1,0 +1,299 @@
+"""Traces of the PyTorch profiler (Kineto): Chrome trace events, as .json or .json.gz.
+
+What is kept of a step is the median time of every shape of matrix product. Collectives are told
+and not kept: in a trace they hold what a device waits for the others. The format is that of
+libkineto's Chrome trace logger, schema version 1: `kernel` events carry the External id of the
+operator that launched them, whose event carries `Input Dims` and `Input type` where the profiler
+recorded shapes.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planner.imports.chip_named import chip_named
+from planner.imports.device_time import time_split
+from planner.imports.found import Found, Given
+from planner.imports.json_stream import stream
+from planner.imports.kernel_kinds import COMMUNICATION, KINDS, PRODUCT, kind_of
+from planner.imports.left_out import product_errors
+from simkernel.errors import BadFile
+
+SETTINGS = {"accelerator": "chip, where the trace's name of it is not in the catalogue"}
+
+SCHEMA = 1
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime")
+STEP = "ProfilerStep#"
+
+SHAPES = {"aten::mm": 0, "aten::addmm": 1, "aten::_scaled_mm": 0}
+"""Operators of one product, and which input is its left matrix."""
+
+PRECISION_OF = {
+    "c10::BFloat16": "bf16",
+    "c10::Half": "fp16",
+    "c10::Float8_e4m3fn": "fp8",
+    "c10::Float8_e5m2": "fp8",
+}
+"""Types as PyTorch names them; products in other types are recognised and not kept."""
+
+SKEWED_FRAC = 0.001
+"""Kernels that end before their launch begins, of all: above this the clocks of host and device
+do not belong together; below, single stamps slip (CUPTI gives each side its own clock)."""
+
+Shape = tuple[str, int, int, int]
+
+
+@dataclass
+class _Trace:
+    """What is kept of one file while it streams by."""
+
+    name: str
+    about: dict[str, Any] = field(default_factory=dict)
+    operators: dict[int, str] = field(default_factory=dict)
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    launched_us: dict[int, float] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
+    name_codes: array[int] = field(default_factory=lambda: array("q"))
+    starts_us: array[float] = field(default_factory=lambda: array("d"))
+    lasts_us: array[float] = field(default_factory=lambda: array("d"))
+    parents: array[int] = field(default_factory=lambda: array("q"))
+    correlations: array[int] = field(default_factory=lambda: array("q"))
+    steps_us: array[float] = field(default_factory=lambda: array("d"))
+    unnamed: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def read(paths: Sequence[Path], given: Given) -> Found:
+    """Products of some traces of one kind of device, and how its time splits.
+
+    Raises
+    ------
+    BadFile : every fault of all files
+    """
+    traces, faults = [], []
+    for path in paths:
+        try:
+            traces.append(_read(path))
+            faults += traces[-1].faults
+        except BadFile as error:
+            faults += error.faults
+    faults += _of_different_kinds(traces)
+    if faults:
+        raise BadFile(*faults)
+    devices = {str(d.get("name", "")) for t in traces for d in _devices(t)} - {""}
+    chip = chip_named(given, devices, ", ".join(t.name for t in traces))
+    times: dict[Shape, list[float]] = defaultdict(list)
+    left: dict[str, float] = defaultdict(float)
+    told = []
+    for trace in traces:
+        told.append(_split(trace))
+        _add_products(trace, times, left)
+    rows = [_row(chip, shape, seconds) for shape, seconds in sorted(times.items())]
+    kept_s = sum(sum(seconds) for seconds in times.values())
+    product_s = sum(one["kernel_s"] * one["product_frac"] for one in told)
+    return Found(
+        {"product_times": rows},
+        f"{chip}: {len(rows)} shapes of products in {len(traces)} traces",
+        {
+            "accelerator": chip,
+            "traces": told,
+            "shapes": len(rows),
+            "kept_of_products_frac": kept_s / product_s if product_s else 0.0,
+            "errors": product_errors(given.catalog, chip, rows) if rows else {},
+        },
+        [f"not kept: {what}, {seconds:.4g} s" for what, seconds in sorted(left.items())],
+    )
+
+
+def _read(path: Path) -> _Trace:
+    trace = _Trace(path.name)
+    for key, value in stream(path, "traceEvents"):
+        if key != "traceEvents":
+            trace.about[key] = value
+        elif not isinstance(value, dict):
+            trace.faults.append(f"{path.name}: an event that is no object; is it a trace?")
+        elif value.get("ph") == "X":
+            _add(trace, value)
+        if len(trace.faults) >= MOST_FAULTS:
+            break
+    if not trace.faults:
+        trace.faults += _faults_of(trace)
+    return trace
+
+
+MOST_FAULTS = 20
+"""Of events of one file that are told; the rest would say the same."""
+
+
+def _add(trace: _Trace, event: Mapping[str, Any]) -> None:
+    category, name = str(event.get("cat", "")).lower(), str(event.get("name", ""))
+    start, lasts = event.get("ts"), event.get("dur")
+    if not (_is_time(start) and _is_time(lasts)) or start is None or lasts is None:
+        trace.faults.append(
+            f"{trace.name}: {name[:60]!r} has ts {start!r}, dur {lasts!r}; wanted numbers"
+        )
+        return
+    if lasts < 0:
+        trace.faults.append(
+            f"{trace.name}: {name[:60]!r} at {start} us lasts {lasts} us; a duration cannot be "
+            "negative: record the trace again"
+        )
+        return
+    args = event.get("args")
+    args = args if isinstance(args, dict) else {}
+    if category in DEVICE:
+        trace.name_codes.append(trace.names.setdefault(name, len(trace.names)))
+        trace.starts_us.append(start)
+        trace.lasts_us.append(lasts)
+        trace.parents.append(_identity(args.get("External id", args.get("external id"))))
+        trace.correlations.append(_identity(args.get("correlation")))
+    elif category == "cpu_op":
+        identity = _identity(args.get("External id", args.get("external id")))
+        if identity >= 0:
+            trace.operators[identity] = sys.intern(name)
+            if name in SHAPES and (shape := _shape(args, SHAPES[name])):
+                trace.shapes[identity] = shape
+    elif category in LAUNCHES:
+        identity = _identity(args.get("correlation"))
+        if identity >= 0:
+            trace.launched_us[identity] = start
+    elif category == "user_annotation" and name.startswith(STEP):
+        trace.steps_us.append(lasts)
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _identity(value: object) -> int:
+    """A number that ties events together, -1 where there is none that can."""
+    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+    return value if is_one and isinstance(value, int) else -1
+
+
+def _shape(args: Mapping[str, Any], left: int) -> Shape | None:
+    """Precision, rows, inner and columns of a product; None where the trace does not say."""
+    dims, types = args.get("Input Dims"), args.get("Input type")
+    if not (isinstance(dims, list) and isinstance(types, list)):
+        return None
+    pair, kinds = dims[left : left + 2], types[left : left + 2]
+    if len(pair) != 2 or not all(
+        isinstance(d, list) and len(d) == 2 and all(isinstance(n, int) and n > 0 for n in d)
+        for d in pair
+    ):
+        return None
+    if pair[0][1] != pair[1][0] or kinds[0] != kinds[1] and not str(kinds[0]).startswith("c10::F"):
+        return None
+    return str(kinds[0]), pair[0][0], pair[0][1], pair[1][1]
+
+
+def _faults_of(trace: _Trace) -> list[str]:
+    """What is wrong with a whole trace, in words."""
+    schema = trace.about.get("schemaVersion", SCHEMA)
+    if schema != SCHEMA:
+        return [f"{trace.name} has schemaVersion {schema!r}; this version reads {SCHEMA}"]
+    if not len(trace.starts_us) or not sum(trace.lasts_us):
+        return [
+            f"{trace.name} has no kernels of a device; record it with ProfilerActivity.CUDA and "
+            "export_chrome_trace"
+        ]
+    early, tied = 0, 0
+    for start, lasts, identity in zip(
+        trace.starts_us, trace.lasts_us, trace.correlations, strict=True
+    ):
+        launched = trace.launched_us.get(identity)
+        tied += launched is not None
+        early += launched is not None and start + lasts < launched
+    if early > SKEWED_FRAC * tied:
+        return [
+            f"{trace.name}: {early:,} of {tied:,} kernels end before the call that launched them "
+            "begins; the clocks of host and device are apart: record the trace again"
+        ]
+    return []
+
+
+def _of_different_kinds(traces: Sequence[_Trace]) -> list[str]:
+    """Traces of several versions of the software, which would be mixed in one table."""
+    faults = []
+    for key in ("schemaVersion", "cuda_runtime_version", "hip_runtime_version", "cupti_version"):
+        values = {str(trace.about.get(key)) for trace in traces}
+        if len(values) > 1:
+            faults.append(
+                f"traces of different versions: {key} is {', '.join(sorted(values))}; import "
+                "those of one version at a time"
+            )
+    return faults
+
+
+def _devices(trace: _Trace) -> list[Mapping[str, Any]]:
+    found = trace.about.get("deviceProperties")
+    return [d for d in found if isinstance(d, dict)] if isinstance(found, list) else []
+
+
+def _kinds(trace: _Trace) -> np.ndarray:
+    """Kind of every kernel, by its name and its operator; found once for each pair."""
+    names = list(trace.names)
+    known: dict[tuple[int, str], int] = {}
+    kinds = np.empty(len(trace.starts_us), dtype=np.int64)
+    for i, (code, parent) in enumerate(zip(trace.name_codes, trace.parents, strict=True)):
+        pair = (code, trace.operators.get(parent, ""))
+        if pair not in known:
+            known[pair] = KINDS.index(kind_of(names[code], pair[1]))
+        kinds[i] = known[pair]
+    return kinds
+
+
+def _split(trace: _Trace) -> dict[str, Any]:
+    starts = np.frombuffer(trace.starts_us, dtype=float) * 1e-6
+    lasts = np.frombuffer(trace.lasts_us, dtype=float) * 1e-6
+    steps = np.frombuffer(trace.steps_us, dtype=float) * 1e-6 if trace.steps_us else np.empty(0)
+    split = time_split(starts, lasts, _kinds(trace), steps)
+    whole = {k: v for k, v in split.items() if not math.isnan(v)}
+    return {"file": trace.name, "kernels": len(starts), "steps": len(steps), **whole}
+
+
+def _add_products(trace: _Trace, times: dict[Shape, list[float]], left: dict[str, float]) -> None:
+    """Seconds of every product: all kernels that its operator launched, together."""
+    by_parent: dict[int, float] = defaultdict(float)
+    kinds = _kinds(trace)
+    product = KINDS.index(PRODUCT)
+    for kind, parent, lasts in zip(kinds, trace.parents, trace.lasts_us, strict=True):
+        if parent in trace.shapes:
+            by_parent[parent] += lasts * 1e-6
+        elif kind == product:
+            what = trace.operators.get(parent) or "products without an operator"
+            left[f"{what} (no shape)" if what in SHAPES else what] += lasts * 1e-6
+        elif kind == KINDS.index(COMMUNICATION):
+            left["collectives, which hold what a device waits for others"] += lasts * 1e-6
+    for parent, seconds in by_parent.items():
+        kind_name, rows, inner, columns = trace.shapes[parent]
+        if kind_name not in PRECISION_OF:
+            left[f"products in {kind_name}"] += seconds
+        elif seconds > 0:
+            times[PRECISION_OF[kind_name], rows, inner, columns].append(seconds)
+
+
+def _row(chip: str, shape: Shape, seconds: Sequence[float]) -> dict[str, str]:
+    precision, rows, inner, columns = shape
+    low, middle, high = np.quantile(seconds, (0.25, 0.5, 0.75))
+    return {
+        "accelerator": chip,
+        "precision": precision,
+        "rows": str(rows),
+        "inner": str(inner),
+        "columns": str(columns),
+        "timed": "in_step",
+        "seconds": f"{middle:.6g}",
+        "timings": str(len(seconds)),
+        "spread_frac": f"{(high - low) / (2.0 * middle):.3g}",
+    }
