@@ -92,12 +92,12 @@ class TrainingPlans(Columns):
     @cached_property
     def stages_held(self) -> Codes:
         """Stages that one device serves: 1, or 2 from either end of the pipeline."""
-        return plugins.constants("schedules", "STAGES_HELD", self.schedule_code)
+        return plugins.constants("schedules", "TRAITS.stages_held", self.schedule_code)
 
     @cached_property
     def stage_copies(self) -> Codes:
         """Devices along a pipeline that serve the same stage."""
-        return plugins.constants("schedules", "STAGE_COPIES", self.schedule_code)
+        return plugins.constants("schedules", "TRAITS.stage_copies", self.schedule_code)
 
     @cached_property
     def has_folds(self) -> bool:
@@ -107,7 +107,7 @@ class TrainingPlans(Columns):
     @cached_property
     def runs_pairs(self) -> Masks:
         """Forward and backward passes run beside each other."""
-        return plugins.constants("schedules", "RUNS_PAIRS", self.schedule_code)
+        return plugins.constants("schedules", "TRAITS.runs_pairs", self.schedule_code)
 
     @cached_property
     def has_pairs(self) -> bool:
@@ -117,7 +117,7 @@ class TrainingPlans(Columns):
     @property
     def frees_in_pairs(self) -> Masks:
         """Pairs keep a layer of one micro-batch as they free one of another."""
-        return plugins.constants("schedules", "FREES_IN_PAIRS", self.schedule_code)
+        return plugins.constants("schedules", "TRAITS.frees_in_pairs", self.schedule_code)
 
     @property
     def model_stages(self) -> Codes:

@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
+from operator import attrgetter
 from types import ModuleType
 
 import numpy as np
@@ -46,11 +47,12 @@ def code(folder: str, name: str) -> int:
 
 @cache
 def _constants(folder: str, constant: str) -> Codes:
-    return np.array([getattr(find(folder, name), constant) for name in names(folder)])
+    read = attrgetter(constant)
+    return np.array([read(find(folder, name)) for name in names(folder)])
 
 
 def constants(folder: str, constant: str, codes: Codes) -> Codes:
-    """A constant of the module of every code; (n,)."""
+    """A constant of the module of every code, or a field of one ("TRAITS.runs_pairs"); (n,)."""
     return _constants(folder, constant)[codes]
 
 

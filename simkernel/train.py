@@ -177,6 +177,6 @@ def _waited_and_hidden_s(plans: TrainingPlans, turns: Turns) -> tuple[Floats, Co
     for schedule, is_this in plugins.present("schedules", plans.schedule_code):
         span = schedule.span(turns.times, stages, chunks, count)
         bubble_s = np.where(is_this, span.bubble_s, bubble_s)
-        if schedule.RUNS_PAIRS:
+        if schedule.TRAITS.runs_pairs:
             hidden_s = np.where(is_this, span.hidden_s, hidden_s)
     return bubble_s, hidden_s

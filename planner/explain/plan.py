@@ -172,7 +172,7 @@ def _follow_schedule(engine: Engine, axis: str, changed: Ints) -> None:
     names = ("schedule", "virtual_stages", "pipeline_parallel")
     at = {name: space.axes.index(name) for name in names}
     level = {name: space.levels[name][changed[i]] for name, i in at.items()}
-    is_whole = not plugins.find("schedules", str(level["schedule"])).IS_CHUNKED
+    is_whole = not plugins.find("schedules", str(level["schedule"])).TRAITS.is_chunked
     wanted: dict[str, Level] = {}
     if axis in ("virtual_stages", "pipeline_parallel") and level[axis] == 1:
         wanted = {"schedule": DEFAULT_SCHEDULE, "virtual_stages": 1}

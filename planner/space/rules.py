@@ -407,7 +407,7 @@ def _first_placements(placements: tuple[Level, ...]) -> npt.NDArray[np.bool_]:
 
 def _zero_is_lowest(c: Columns, x: Context) -> Mask:
     stages = {int(stage) for stage in x.levels["zero_stage"]}
-    copies = of_schedule("STAGE_COPIES", c, x)
+    copies = of_schedule("stage_copies", c, x)
     shared = replicas(c) * c["context_parallel"] * copies > 1
     is_one = (c["zero_stage"] >= 2) & (c["pipeline_parallel"] > 1) & (1 in stages)
     return np.asarray((shared & ~is_one) | (c["zero_stage"] == min(stages)))

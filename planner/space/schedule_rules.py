@@ -31,7 +31,7 @@ def schedule_rules() -> tuple[Rule, ...]:
         Rule(
             "schedule_needs_expert_parallel",
             ("expert_parallel", "schedule"),
-            lambda c, x: (c["expert_parallel"] > 1) | ~of_schedule("NEEDS_EXPERT_PARALLEL", c, x),
+            lambda c, x: (c["expert_parallel"] > 1) | ~of_schedule("needs_expert_parallel", c, x),
             "there is no exchange of experts to run beside other work (combined 1f1b)",
         ),
         Rule(
@@ -63,16 +63,16 @@ def schedule_rules() -> tuple[Rule, ...]:
         Rule(
             "schedule_needs_even_stages",
             ("pipeline_parallel", "schedule"),
-            lambda c, x: c["pipeline_parallel"] % of_schedule("STAGE_MULTIPLE", c, x) == 0,
+            lambda c, x: c["pipeline_parallel"] % of_schedule("stage_multiple", c, x) == 0,
             "a pipeline fed from both ends has as many stages on either side of its middle",
         ),
     )
 
 
-def of_schedule(constant: str, c: Columns, x: Context) -> Any:
-    """A constant of the file of each row's schedule."""
+def of_schedule(trait: str, c: Columns, x: Context) -> Any:
+    """A trait of each row's schedule, as in simkernel.schedule_traits."""
     names = x.levels["schedule"]
-    return np.array([getattr(_schedule(name), constant) for name in names])[c["schedule"]]
+    return np.array([getattr(_schedule(name).TRAITS, trait) for name in names])[c["schedule"]]
 
 
 def _schedule(name: Level) -> ModuleType:
@@ -80,8 +80,8 @@ def _schedule(name: Level) -> ModuleType:
 
 
 def _every_chunk_has_a_layer(c: Columns, x: Context) -> Mask:
-    stages = c["pipeline_parallel"] * of_schedule("STAGES_HELD", c, x)
-    stages = stages // of_schedule("STAGE_COPIES", c, x)
+    stages = c["pipeline_parallel"] * of_schedule("stages_held", c, x)
+    stages = stages // of_schedule("stage_copies", c, x)
     return np.asarray(
         (c["pipeline_parallel"] == 1) | (stages * c["virtual_stages"] <= x.model.layers)
     )
@@ -90,7 +90,7 @@ def _every_chunk_has_a_layer(c: Columns, x: Context) -> Mask:
 def _stage_layers_add_up(c: Columns, x: Context) -> Mask:
     first, last = c["first_stage_layers"], c["last_stage_layers"]
     stages, chunks = c["pipeline_parallel"], c["virtual_stages"]
-    is_several = (stages > 1) & (of_schedule("STAGES_HELD", c, x) == 1)
+    is_several = (stages > 1) & (of_schedule("stages_held", c, x) == 1)
     others = stages - (first > 0) - (last > 0)
     left = x.model.layers - first - last
     is_whole = np.where(others > 0, left >= others * chunks, left == 0)
@@ -101,19 +101,19 @@ def _stage_layers_add_up(c: Columns, x: Context) -> Mask:
 def _virtual_stages_fit(c: Columns, x: Context) -> Mask:
     several = (c["virtual_stages"] > 1) & (c["pipeline_parallel"] > 1)
     is_whole = c["virtual_stages"] == 1
-    is_alone = is_whole & (c["pipeline_parallel"] == 1) & ~of_schedule("NEEDS_PIPELINE", c, x)
-    is_chunked = of_schedule("IS_CHUNKED", c, x)
+    is_alone = is_whole & (c["pipeline_parallel"] == 1) & ~of_schedule("needs_pipeline", c, x)
+    is_chunked = of_schedule("is_chunked", c, x)
     return np.asarray(np.where(is_chunked, several | is_alone, is_whole))
 
 
 def _recompute_fits(c: Columns, x: Context) -> Mask:
     is_full = np.array([name == "full" for name in x.levels["recompute"]])[c["recompute"]]
-    return np.asarray(~is_full | of_schedule("RUNS_FULL_RECOMPUTE", c, x))
+    return np.asarray(~is_full | of_schedule("runs_full_recompute", c, x))
 
 
 def _offload_fits(c: Columns, x: Context) -> Mask:
     frac = ACTIVATIONS_OFFLOADED_FRAC[[OFFLOAD.index(str(n)) for n in x.levels["offload"]]]
-    return np.asarray((frac[c["offload"]] == 0.0) | ~of_schedule("PUTS_OFF_WEIGHTS", c, x))
+    return np.asarray((frac[c["offload"]] == 0.0) | ~of_schedule("puts_off_weights", c, x))
 
 
 def pipeline_filled(c: Columns, x: Context) -> Mask:
@@ -129,7 +129,7 @@ def pipeline_filled(c: Columns, x: Context) -> Mask:
 def schedule_is_first(c: Columns, x: Context) -> Mask:
     """Without a pipeline only one schedule, the plainest, stands for all."""
     names = x.levels["schedule"]
-    plain = [name for name in names if not _schedule(name).IS_CHUNKED]
+    plain = [name for name in names if not _schedule(name).TRAITS.is_chunked]
     wanted = DEFAULT_SCHEDULE if DEFAULT_SCHEDULE in names else (plain or names)[0]
-    is_own = (c["pipeline_parallel"] > 1) | ~of_schedule("NEEDS_PIPELINE", c, x)
+    is_own = (c["pipeline_parallel"] > 1) | ~of_schedule("needs_pipeline", c, x)
     return np.asarray(is_own | (c["schedule"] == names.index(wanted)))

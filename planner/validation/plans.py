@@ -274,12 +274,12 @@ def _named_schedule(row: TruthRow) -> str:
 
 def _puts_off_weights(schedule: str) -> bool:
     """It would need offloaded activations a second time: see planner.space.rules."""
-    return bool(plugins.find("schedules", schedule).PUTS_OFF_WEIGHTS)
+    return bool(plugins.find("schedules", schedule).TRAITS.puts_off_weights)
 
 
 def _can_run(schedule: str, stages: int, micro_batches: int) -> bool:
     module = plugins.find("schedules", schedule)
-    return stages % module.STAGE_MULTIPLE == 0 and bool(module.fills(stages, micro_batches))
+    return stages % module.TRAITS.stage_multiple == 0 and bool(module.fills(stages, micro_batches))
 
 
 def _decisions(

@@ -80,7 +80,7 @@ def program_of(schedule: str, devices: int, chunks: int, micro_batches: int) -> 
             f"schedule {schedule} cannot run {micro_batches} micro-batches on {devices} devices; "
             "give a global batch that fills it"
         )
-    stages = devices * module.STAGES_HELD // module.STAGE_COPIES
+    stages = devices * module.TRAITS.stages_held // module.TRAITS.stage_copies
     lines = [_flat(module.order(d, devices, chunks, micro_batches)) for d in range(devices)]
     first = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
     passes, device = np.concatenate(lines), np.repeat(np.arange(devices), np.diff(first))
@@ -99,7 +99,7 @@ def program_of(schedule: str, devices: int, chunks: int, micro_batches: int) -> 
         cost=np.where(is_pair, PAIR, kinds[:, 0]),
         places=places,
         micro_batches=micro_batches,
-        walks=module.STAGE_COPIES if module.STAGES_HELD > 1 else 1,
+        walks=module.TRAITS.stage_copies if module.TRAITS.stages_held > 1 else 1,
     )
 
 
@@ -124,7 +124,7 @@ def _places(
 
     A device that serves two stages has the i-th from either end: its second chunk is the mirror.
     """
-    held, copies = module.STAGES_HELD, module.STAGE_COPIES
+    held, copies = module.TRAITS.stages_held, module.TRAITS.stage_copies
     if held == 1:
         return np.zeros_like(chunk), chunk * devices + device
     walk = chunk if copies > 1 else np.zeros_like(chunk)

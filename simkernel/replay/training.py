@@ -152,7 +152,7 @@ def pipeline_of(job: TrainingJob, model: Model, chips: Chips, plans: TrainingPla
         each_gather=tuple(one.each_gather for one in exposed),
         each_reduce=tuple(one.each_reduce for one in exposed),
         is_folded=bool(plans.stages_held[0] > 1),
-        runs_on=bool(plugins.find("schedules", schedule).STEPS_RUN_ON),
+        runs_on=bool(plugins.find("schedules", schedule).TRAITS.steps_run_on),
     )
 
 

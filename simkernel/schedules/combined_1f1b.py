@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from simkernel.columns import Codes, Floats, Masks
+from simkernel.schedule_traits import Traits
 from simkernel.schedules import interleaved
 from simkernel.stage_times import (
     Item,
@@ -22,17 +23,14 @@ from simkernel.stage_times import (
     stages_there,
 )
 
-IS_CHUNKED = True
-STAGE_MULTIPLE = 1
-STAGES_HELD = 1
-STAGE_COPIES = 1
-RUNS_PAIRS = True
-FREES_IN_PAIRS = True
-NEEDS_EXPERT_PARALLEL = True
-NEEDS_PIPELINE = False
-RUNS_FULL_RECOMPUTE = False
-PUTS_OFF_WEIGHTS = False
-STEPS_RUN_ON = False
+TRAITS = Traits(
+    is_chunked=True,
+    runs_pairs=True,
+    frees_in_pairs=True,
+    needs_expert_parallel=True,
+    needs_pipeline=False,
+    runs_full_recompute=False,
+)
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

@@ -9,19 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from simkernel.columns import Codes, Floats, Masks
+from simkernel.schedule_traits import Traits
 from simkernel.stage_times import Item, PassTimes, Span, StageTimes, longest_s, slowest_of
 
-IS_CHUNKED = False
-STAGE_MULTIPLE = 2
-STAGES_HELD = 2
-STAGE_COPIES = 2
-RUNS_PAIRS = True
-FREES_IN_PAIRS = False
-NEEDS_EXPERT_PARALLEL = False
-NEEDS_PIPELINE = True
-RUNS_FULL_RECOMPUTE = True
-PUTS_OFF_WEIGHTS = True
-STEPS_RUN_ON = False
+TRAITS = Traits(
+    stage_multiple=2, stages_held=2, stage_copies=2, runs_pairs=True, puts_off_weights=True
+)
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

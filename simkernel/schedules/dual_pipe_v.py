@@ -10,20 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from simkernel.columns import Codes, Floats, Masks
+from simkernel.schedule_traits import Traits
 from simkernel.schedules import dual_pipe
 from simkernel.stage_times import Item, Span, StageTimes
 
-IS_CHUNKED = False
-STAGE_MULTIPLE = 1
-STAGES_HELD = 2
-STAGE_COPIES = 1
-RUNS_PAIRS = True
-FREES_IN_PAIRS = False
-NEEDS_EXPERT_PARALLEL = False
-NEEDS_PIPELINE = True
-RUNS_FULL_RECOMPUTE = True
-PUTS_OFF_WEIGHTS = True
-STEPS_RUN_ON = False
+TRAITS = Traits(stages_held=2, runs_pairs=True, puts_off_weights=True)
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

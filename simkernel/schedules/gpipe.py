@@ -5,20 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from simkernel.columns import Codes, Floats, Masks
+from simkernel.schedule_traits import Traits
 from simkernel.schedules import one_forward_one_backward
 from simkernel.stage_times import Item, Span, StageTimes
 
-IS_CHUNKED = False
-STAGE_MULTIPLE = 1
-STAGES_HELD = 1
-STAGE_COPIES = 1
-RUNS_PAIRS = False
-FREES_IN_PAIRS = False
-NEEDS_EXPERT_PARALLEL = False
-NEEDS_PIPELINE = True
-RUNS_FULL_RECOMPUTE = True
-PUTS_OFF_WEIGHTS = False
-STEPS_RUN_ON = False
+TRAITS = Traits()
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from simkernel.columns import Codes, Column, Floats, Masks
+from simkernel.schedule_traits import Traits
 from simkernel.stage_times import (
     Item,
     PassTimes,
@@ -20,17 +21,7 @@ from simkernel.stage_times import (
     stages_there,
 )
 
-IS_CHUNKED = False
-STAGE_MULTIPLE = 1
-STAGES_HELD = 1
-STAGE_COPIES = 1
-RUNS_PAIRS = False
-FREES_IN_PAIRS = False
-NEEDS_EXPERT_PARALLEL = False
-NEEDS_PIPELINE = True
-RUNS_FULL_RECOMPUTE = True
-PUTS_OFF_WEIGHTS = True
-STEPS_RUN_ON = True
+TRAITS = Traits(puts_off_weights=True, steps_run_on=True)
 
 
 def span(times: StageTimes, stages: Codes, chunks: Codes, micro_batches: Codes) -> Span:

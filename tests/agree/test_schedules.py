@@ -47,13 +47,13 @@ class Line:
     @property
     def stages(self):
         """Stages the model is cut into, virtual ones apart."""
-        return self.devices * self.module.STAGES_HELD // self.module.STAGE_COPIES
+        return self.devices * self.module.TRAITS.stages_held // self.module.TRAITS.stage_copies
 
     def place(self, device, chunk):
         """(walk, place): which of several walks through the model, and where in it."""
-        if self.module.STAGES_HELD == 1:
+        if self.module.TRAITS.stages_held == 1:
             return 0, chunk * self.devices + device
-        walk = chunk if self.module.STAGE_COPIES > 1 else 0
+        walk = chunk if self.module.TRAITS.stage_copies > 1 else 0
         return walk, self.stages - 1 - device if chunk else device
 
     @property
@@ -98,7 +98,7 @@ def played(module, devices, chunks, micro_batches, seconds):
     """
     args = (module, devices, chunks, micro_batches, seconds)
     clock, peak = stepped(*args, [0.0] * devices)
-    if not module.STEPS_RUN_ON:
+    if not module.TRAITS.steps_run_on:
         return max(clock), peak
     for _ in range(STEPS):
         before = clock
@@ -127,7 +127,7 @@ def stepped(module, devices, chunks, micro_batches, seconds, clock):
                     done |= dict.fromkeys(line.gives(d, *one), clock[d])
                     kept[d] += one[0] == "forward"
                 freed = sum(one[0] in ("backward", "weight") for one in item)
-                as_it_goes = freed if module.FREES_IN_PAIRS and len(item) > 1 else 0
+                as_it_goes = freed if module.TRAITS.frees_in_pairs and len(item) > 1 else 0
                 peak[d] = max(peak[d], kept[d] - as_it_goes)
                 kept[d] -= freed
                 position[d] += 1
@@ -146,9 +146,9 @@ def schedule_cases():
     """Cases that a schedule can run; several chunks where it has chunks."""
     for name in plugins.names("schedules"):
         module = plugins.find("schedules", name)
-        alone = [] if module.NEEDS_PIPELINE else [(1, 1, 1), (1, 1, 5)]
-        for case in CHUNKED + alone if module.IS_CHUNKED else CASES:
-            if case[0] % module.STAGE_MULTIPLE == 0 and module.fills(case[0], case[2]):
+        alone = [] if module.TRAITS.needs_pipeline else [(1, 1, 1), (1, 1, 5)]
+        for case in CHUNKED + alone if module.TRAITS.is_chunked else CASES:
+            if case[0] % module.TRAITS.stage_multiple == 0 and module.fills(case[0], case[2]):
                 yield (name, *case)
 
 
@@ -164,11 +164,11 @@ def test_closed_span_and_memory_equal_the_played_order(name, devices, chunks, mi
     args = (one * devices, one * chunks, one * micro_batches)
     span = module.span(times_of(seconds), *args)
     assert end == pytest.approx(span.span_s[0], rel=1e-12)
-    turn_s = sum(mix) * module.STAGES_HELD / module.STAGE_COPIES
+    turn_s = sum(mix) * module.TRAITS.stages_held / module.TRAITS.stage_copies
     told = micro_batches * turn_s + span.bubble_s - span.hidden_s
     assert told[0] == pytest.approx(end, rel=1e-12)
     assert span.bubble_s[0] >= -1e-9
-    held = [[d, stages - 1 - d][: module.STAGES_HELD] for d in range(devices)]
+    held = [[d, stages - 1 - d][: module.TRAITS.stages_held] for d in range(devices)]
     kept = [sum(module.in_flight(one * i, *args)[0] for i in both) for both in held]
     assert kept == pytest.approx(peak)
 

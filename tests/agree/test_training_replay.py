@@ -37,7 +37,7 @@ def job_on(chip, profile="vendor_2026"):
 
 def plan(schedule="one_forward_one_backward", **decisions):
     """DeepSeek-V3 on 1,024 devices in domains of 8, unless said otherwise."""
-    chunks = 2 if plugins.find("schedules", schedule).IS_CHUNKED else 1
+    chunks = 2 if plugins.find("schedules", schedule).TRAITS.is_chunked else 1
     known = {
         "devices": 1024,
         "supernode_devices": 8,

@@ -21,7 +21,7 @@ def paces(module, devices, chunks, seconds, beside):
     """
     rows = []
     for stage, (forward_s, input_s, weight_s) in enumerate(seconds):
-        other = seconds[-1 - stage] if module.STAGES_HELD > 1 else seconds[stage]
+        other = seconds[-1 - stage] if module.TRAITS.stages_held > 1 else seconds[stage]
         both = (forward_s, sum(other[1:]))
         pair = max(both) + beside * min(both)
         rows.append([forward_s, input_s + weight_s, input_s, weight_s, pair])
@@ -38,7 +38,7 @@ def end_s(name, devices, chunks, micro_batches, seconds, how=None, beside=BESIDE
     module = plugins.find("schedules", name)
     run(program, paces(module, devices, chunks, seconds, beside), walked)
     assert walked.counts[0] == len(program.stage)
-    begun_s = walked.start_s[program.first[:-1]] * module.STEPS_RUN_ON
+    begun_s = walked.start_s[program.first[:-1]] * module.TRAITS.steps_run_on
     return (walked.end_s[program.first[1:] - 1] - begun_s).max()
 
 
@@ -51,7 +51,7 @@ def test_a_walk_ends_when_the_plain_player_does(name, devices, chunks, micro_bat
     seconds = [tuple(rng.uniform(0.5, 1.5, 3)) for _ in range(stages)]
     wanted, _ = played(module, devices, chunks, micro_batches, seconds)
     found = end_s(name, devices, chunks, micro_batches, seconds)
-    if module.STEPS_RUN_ON:  # one step of a device against the pace of many
+    if module.TRAITS.steps_run_on:  # one step of a device against the pace of many
         assert wanted - 1e-9 <= found <= 1.03 * wanted
     else:
         assert found == pytest.approx(wanted, rel=1e-12)
@@ -93,7 +93,7 @@ ONE_BY_ONE = ("dual_pipe", "dual_pipe_v")
 def test_a_balanced_walk_is_the_published_pipeline(name):
     """The bubble would not be the one its paper proves; every file needs its theory here."""
     module = plugins.find("schedules", name)
-    chunks = 4 if module.IS_CHUNKED else 1
+    chunks = 4 if module.TRAITS.is_chunked else 1
     for devices, micro_batches in ((4, 16), (8, 64)):
         stages = Line(module, devices, chunks).stages
         seconds = [(F, B / 2, B / 2)] * stages
@@ -106,7 +106,7 @@ def test_a_balanced_walk_is_the_published_pipeline(name):
 def test_a_slower_stage_lengthens_every_pipeline(name):
     """SimAI 62: a pipeline whose stages are uneven would cost what an even one does."""
     module = plugins.find("schedules", name)
-    chunks = 2 if module.IS_CHUNKED else 1
+    chunks = 2 if module.TRAITS.is_chunked else 1
     stages = Line(module, 4, chunks).stages
     even = end_s(name, 4, chunks, 16, [EVEN] * stages)
     for slow in range(stages):

@@ -88,14 +88,14 @@ def test_every_training_fault_is_held_by_tests_that_are_there_or_waits():
 def test_simai_270_a_step_has_two_passes_per_stage_and_micro_batch(name):
     """A depth fixed in code would leave passes out, or make them without end."""
     module, micro_batches = plugins.find("schedules", name), 128
-    chunks = 2 if module.IS_CHUNKED else 1
+    chunks = 2 if module.TRAITS.is_chunked else 1
     for devices in (2, 4, 8, 16, 32, 64):
         passes = [
             [one for item in module.order(d, devices, chunks, micro_batches) for one in item]
             for d in range(devices)
         ]
         kinds = [kind for some in passes for kind, *_ in some]
-        stages = devices * module.STAGES_HELD // module.STAGE_COPIES
+        stages = devices * module.TRAITS.stages_held // module.TRAITS.stage_copies
         assert kinds.count("forward") == stages * chunks * micro_batches
         assert kinds.count("input") == kinds.count("weight")
         whole = kinds.count("backward") + kinds.count("input")

@@ -50,7 +50,7 @@ def plans(draw, experts=False):
         zero_stage=draw(st.integers(0, 3)),
         recompute_code=draw(st.integers(0, 2)),
         schedule_code=SCHEDULES.index(schedule),
-        virtual_stages=2 if plugins.find("schedules", schedule).IS_CHUNKED else 1,
+        virtual_stages=2 if plugins.find("schedules", schedule).TRAITS.is_chunked else 1,
         precision_code=draw(st.sampled_from([0, 2])),
         placement_code=order_code(draw(st.sampled_from(["tp-cp-dp-pp", "tp-cp-pp-dp"]))),
         collective_code=draw(st.integers(0, BEST)),
@@ -129,7 +129,7 @@ def test_more_bandwidth_is_never_slower_where_activations_wait_in_the_host(
     first send of a turn is not lent to gradients.
     """
     schedule = plugins.find("schedules", SCHEDULES[plan.schedule_code[0]])
-    assume(not schedule.PUTS_OFF_WEIGHTS)
+    assume(not schedule.TRAITS.puts_off_weights)
     plan, base = replace(plan, offload_code=np.array([offload])), chip()
     job = replace(JOB, stack=Stack(contention_frac=0.13, overlaps_tensor=True))
     better = replace(base, **{name: getattr(base, name) * factor})
@@ -400,7 +400,7 @@ def piped(schedule, **changes):
         "expert_parallel": 64,
         "global_batch_sequences": 64 * 64,
         "schedule_code": SCHEDULES.index(schedule),
-        "virtual_stages": 2 if plugins.find("schedules", schedule).IS_CHUNKED else 1,
+        "virtual_stages": 2 if plugins.find("schedules", schedule).TRAITS.is_chunked else 1,
     }
     return plan_of(**{**decisions, **changes})
 
@@ -408,7 +408,7 @@ def piped(schedule, **changes):
 DEEP = replace(MOE, layer_codes=(0,) * 32)
 
 
-PAIRED = [name for name in SCHEDULES if plugins.find("schedules", name).RUNS_PAIRS]
+PAIRED = [name for name in SCHEDULES if plugins.find("schedules", name).TRAITS.runs_pairs]
 
 
 @pytest.mark.parametrize("schedule", PAIRED)
