@@ -22,10 +22,10 @@ from planner.costing.null_objectives import UNKNOWN_OBJECTIVE, is_known_of
 from planner.costing.price_desk import Desk, desk_of, price_rows
 from planner.costing.quoted import names_in
 from planner.costing.targets import with_targets
+from planner.evaluated import Limit
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated, rounded_hash
 from planner.study.read import Study
-from planner.training.evaluate import Limit
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.ledger import Ledger
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from planner.documents.timeline import write_timeline
+from planner.evaluated import Evaluated
 from planner.explain.plan import violations
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
 from planner.space.single import Single, single
 from planner.study.read import Study
-from planner.training.evaluate import Evaluated, evaluate, evaluate_at
+from planner.training.evaluate import evaluate, evaluate_at
 from planner.training.replay import SEEDS, TrainingReplay, ready, replayed
 from simkernel.columns import Floats
 from simkernel.replay.program import KINDS, PAIR

@@ -20,6 +20,7 @@ from costdata.tco import HOURS_PER_YEAR
 from planner.axes import DEFAULT_SCHEDULE, Level
 from planner.costing.second_pass import Costed, cost_plans, is_costed
 from planner.costing.terms import terms_of
+from planner.evaluated import Evaluated
 from planner.runs.facts_used import facts_used
 from planner.runs.physics import PHYSICS, every_rule
 from planner.search.sweep import named_rows
@@ -27,7 +28,6 @@ from planner.space.blocks import Ints, keys_of, values_of
 from planner.space.plan_keys import broken_rules, codes_of, neighbours, plan_name
 from planner.study.read import Study
 from planner.training.engine import Engine
-from planner.training.evaluate import Evaluated
 from simkernel import plugins
 from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger

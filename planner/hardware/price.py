@@ -21,6 +21,7 @@ from costdata.terms import CostingTerms
 from planner.bands import bands as factors_of
 from planner.costing.second_pass import limits_on
 from planner.costing.terms import supply_given, terms_of
+from planner.evaluated import Limit
 from planner.hardware.bands import bands
 from planner.hardware.figures import (
     FLOP_PER_S_PER_PFLOP_PER_S,
@@ -32,7 +33,6 @@ from planner.hardware.figures import (
 )
 from planner.hardware.worth import worth
 from planner.study.read import Study
-from planner.training.evaluate import Limit
 from planner.uncertainty.inputs import Ends, Inputs, terms_at_end
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.ledger import Ledger

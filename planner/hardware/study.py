@@ -32,6 +32,7 @@ from planner.costing.quoted import names_in
 from planner.costing.second_pass import Costed, front_of, is_costed
 from planner.costing.targets import with_targets
 from planner.costing.terms import terms_of
+from planner.evaluated import Limit
 from planner.hardware.bands import BANDED
 from planner.hardware.figures import figures, stock_of
 from planner.hardware.fit import binding, check_open_count, more, most_steps
@@ -43,7 +44,6 @@ from planner.hardware.worth import BASIS, not_included, repaid
 from planner.metrics import METRICS, find_metric, is_at_least
 from planner.search.sweep import BillResult
 from planner.study.read import Study
-from planner.training.evaluate import Limit
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy
 from simkernel.ledger import Ledger

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from planner.evaluated import Evaluated, Replay
 from planner.explain.napkins import Lines, serve_napkin, train_napkin
 from planner.serving import engine as serve
 from planner.serving import evaluate as serve_evaluate
@@ -18,7 +19,6 @@ from planner.study.read import Study
 from planner.training import engine as train
 from planner.training import evaluate as train_evaluate
 from planner.training import replay as train_replay
-from planner.training.evaluate import Evaluated, Replay
 
 REPLAYS = 3  # our choice: some ten seconds each at a million requests
 

@@ -16,9 +16,9 @@ import numpy as np
 from planner.axes import Level
 from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import Desk
+from planner.evaluated import Evaluated
 from planner.search.band import best_rows, hoped_shortfalls
 from planner.space.blocks import Keys
-from planner.training.evaluate import Evaluated
 from simkernel.columns import Codes, Floats, Masks
 
 COUNTED = ("devices", "stranded_devices", "nodes", "supernodes", "purchase_units")

@@ -17,6 +17,7 @@ import numpy as np
 
 from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import Desk, desk_of
+from planner.evaluated import Replay
 from planner.explain.plan import plain
 from planner.runs.physics import PHYSICS
 from planner.search.near import no_memo, violation
@@ -24,7 +25,6 @@ from planner.search.sweep import named_rows
 from planner.search.workforce import Processes, Workforce
 from planner.space.blocks import Ints, keys_of, values_of
 from planner.space.plan_keys import codes_of, plan_name
-from planner.training.evaluate import Replay
 from simkernel.columns import Floats
 
 CLOSED_FORM, REPLAY = "closed_form", "replay"

@@ -16,6 +16,7 @@ import numpy as np
 
 from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import desk_of
+from planner.evaluated import Evaluated
 from planner.pareto import merge, nondominated, nondominated_by
 from planner.runs.physics import PHYSICS
 from planner.search.near import Memo, violation
@@ -28,7 +29,6 @@ from planner.search.sweep import (
 )
 from planner.space.blocks import Block, Ints, Keys, keys_of, values_of
 from planner.training.engine import Engine
-from planner.training.evaluate import Evaluated
 from simkernel.columns import Floats
 
 Scores = SiteScores

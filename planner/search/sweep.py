@@ -19,6 +19,7 @@ import numpy as np
 from planner.archive.columns import ledger_columns
 from planner.costing.price_desk import desk_of
 from planner.costing.targets import is_ranked_by_targets
+from planner.evaluated import Evaluated
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
 from planner.runs.physics import PHYSICS, replays_of
@@ -29,7 +30,7 @@ from planner.space.blocks import Bill, Block, bill_at, bills, blocks, columns
 from planner.space.plan_keys import plan_name
 from planner.study.read import Study
 from planner.training.engine import Engine
-from planner.training.evaluate import Evaluated, is_step_given
+from planner.training.evaluate import is_step_given
 from simkernel.columns import Floats
 
 BLOCK_ROWS = 16384

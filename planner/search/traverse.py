@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from planner.evaluated import Evaluated
 from planner.search.sweep import BLOCK_ROWS, count_rejections, named_rows
 from planner.space.blocks import Block, bills, blocks, columns
 from planner.training.engine import Engine
-from planner.training.evaluate import UNPHYSICAL, Evaluated, evaluate
+from planner.training.evaluate import UNPHYSICAL, evaluate
 from simkernel.columns import Masks
 
 Group = tuple[Any, ...]

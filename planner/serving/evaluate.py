@@ -16,6 +16,7 @@ from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from planner.axes import DERIVED
 from planner.costing.purchase import Rows, bill_of, rack_metrics, rest_watts
+from planner.evaluated import Evaluated, Limit
 from planner.metrics import find_metric, is_at_least
 from planner.serving.engine import PERIOD_DAYS, ServeEngine
 from planner.serving.load import Load
@@ -23,7 +24,6 @@ from planner.serving.metrics import STATISTICS
 from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.sizing import Capacity, Rule, capacity, paces_at, replicas_for
 from planner.serving.watts import LaneWatts, lane_watts
-from planner.training.evaluate import Evaluated, Limit
 from simkernel.columns import Floats, Masks
 from simkernel.drafting import expected_tokens, token_sd_tokens
 from simkernel.full_lane import held, thrown

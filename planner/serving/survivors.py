@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from planner.axes import DERIVED
+from planner.evaluated import Evaluated, Limit, Replay
 from planner.serving.engine import ServeEngine
 from planner.serving.evaluate import evaluate
 from planner.serving.fleet import GROWTH
 from planner.serving.replay import LATENCIES, SEEDS, Plan, Replayed, gap, plan_of, replayed
-from planner.training.evaluate import Evaluated, Limit, Replay
 
 TO_RUN_AT_ALL = ("memory", "kernels", "prompt_in_a_step", "context")
 """Limits that a replay cannot look behind; load, latencies and money it can."""

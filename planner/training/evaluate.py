@@ -15,112 +15,26 @@ import numpy as np
 from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from planner.costing.purchase import Rows, bill_of, rack_metrics, rest_watts
+from planner.evaluated import Evaluated, Limit
 from planner.metrics import find_metric, is_at_least
 from planner.space.wires_given import as_given, is_as_sold
 from planner.study.read import Study
 from planner.training.engine import Engine
 from planner.training.goodput import Stops, stop_ledgers, stop_metrics, stops
+from planner.training.watts import DeviceWatts, at_another_pace, capped
 from simkernel import plugins
 from simkernel.candidates import CONTEXT_EXCHANGE, IS_IN_POOL, OFFLOAD, RECOMPUTE, TrainingPlans
-from simkernel.columns import Floats, Masks
+from simkernel.columns import Floats
 from simkernel.hardware import PRECISIONS, SCALEOUT_FABRICS, Chips
-from simkernel.ledger import Ledger
 from simkernel.placement import order_code
-from simkernel.power import device_w, host_w, mean_device_w
-from simkernel.power_cap import capped_slowdown_frac, following_frac, held_clock_frac
 from simkernel.train import Step, training_step
 
 SECONDS_PER_DAY = 86400.0
 SECONDS_PER_HOUR = 3600.0
-PHASES = {
-    "compute": ("gemm", "attention", "embedding_and_head", "recompute"),
-    "memory": ("elementwise", "optimiser"),
-}
-"""Terms of a step by what they wait for; of the rest, messages and the host, nothing stretches."""
-
 LEAST_USEFUL_FRAC = 0.01  # our choice: a run that fails before it saves anything does not end
 
 UNPHYSICAL = "unphysical_link_rule"
 """Limit that every plan breaks which was priced with links as no ranks can have them."""
-
-WAITING_TERMS = (
-    "bubble",
-    "pipeline_send",
-    "data_parallel",
-    "data_parallel_per_micro_batch",
-    "offload",
-)
-
-
-@dataclass(frozen=True)
-class Limit:
-    """One limit over a table: what each row has and needs; violated where have is beyond need."""
-
-    have: Floats
-    need: Floats
-    unit: str
-    at_least: bool = False
-
-    @property
-    def excess(self) -> Floats:
-        """g: positive where violated, 1 = 100% over; (n,)."""
-        sign = -1.0 if self.at_least else 1.0
-        size = np.where(self.need == 0, 1.0, np.abs(self.need))  # a count against none: per piece
-        return sign * (self.have - self.need) / size
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """Rows of one hardware bill after physics.
-
-    Parameters
-    ----------
-    metrics : metric name to (n,)
-    limits : limit name to what is had and needed
-    ledgers : "step_s", "resident_bytes", "it_w", over the same rows
-    traffic : bytes per device and step inside and outside the scale-up domain, (n,)
-    """
-
-    metrics: dict[str, Floats]
-    limits: dict[str, Limit]
-    ledgers: dict[str, Ledger]
-    traffic: dict[str, Floats]
-
-    def take(self, rows: slice) -> Evaluated:
-        """The same for some rows."""
-        limits = {
-            name: replace(limit, have=limit.have[rows], need=limit.need[rows])
-            for name, limit in self.limits.items()
-        }
-        return Evaluated(
-            metrics={name: value[rows] for name, value in self.metrics.items()},
-            limits=limits,
-            ledgers={name: ledger.take(rows) for name, ledger in self.ledgers.items()},
-            traffic={name: value[rows] for name, value in self.traffic.items()},
-        )
-
-    @property
-    def is_feasible(self) -> Masks:
-        """Rows that violate no limit."""
-        count = len(self.metrics["devices"])
-        ok = np.ones(count, dtype=bool)
-        for limit in self.limits.values():
-            ok &= limit.excess <= 0
-        return ok
-
-
-@dataclass(frozen=True)
-class Replay:
-    """One plan as its replay finds it.
-
-    Parameters
-    ----------
-    found : one row, with what was replayed in the place of the closed form's; limits too
-    told : further figures for a reader, by name
-    """
-
-    found: Evaluated
-    told: Mapping[str, float | str]
 
 
 def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Evaluated:
@@ -135,12 +49,12 @@ def evaluate(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ev
     chip = chip_of(engine, columns, accelerator)
     job, reserve = engine.job_on(accelerator), engine.reserve(accelerator)
     step = training_step(job, engine.model, chip, plans, reserve)
-    step, watts = _capped(chip, plans, step, engine.catalog.clock_following())
+    step, watts = capped(chip, plans, step, engine.catalog.clock_following())
     if not is_step_given(engine.study):
         return _gathered(engine, chip, plans, step, watts, accelerator)
     pinned = _pinned_step(engine, chip, plans, step)
     faster = np.asarray(step.time.total) / np.asarray(pinned.time.total)
-    watts = _at_another_pace(chip, watts, faster)
+    watts = at_another_pace(chip, watts, faster)
     found = _gathered(engine, chip, plans, pinned, watts, accelerator)
     found.metrics["unpinned_step_s"] = np.asarray(step.time.total)
     return found
@@ -159,8 +73,8 @@ def evaluate_at(
     chip = chip_of(engine, columns, accelerator)
     job, reserve = engine.job_on(accelerator), engine.reserve(accelerator)
     own = training_step(job, engine.model, chip, plans, reserve)
-    step, watts = _capped(chip, plans, own, engine.catalog.clock_following())
-    watts = _at_another_pace(chip, watts, np.asarray(step.time.total) / step_s)
+    step, watts = capped(chip, plans, own, engine.catalog.clock_following())
+    watts = at_another_pace(chip, watts, np.asarray(step.time.total) / step_s)
     return _gathered(engine, chip, plans, _stretched(step, step_s), watts, accelerator)
 
 
@@ -208,74 +122,6 @@ def chip_of(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Chi
     devices = np.asarray(columns["devices"], float)
     chips = chip.take(np.zeros(len(devices), dtype=np.int64))
     return as_given(chips, columns, levels, engine.catalog, engine.shelf(accelerator), devices)
-
-
-@dataclass(frozen=True)
-class DeviceWatts:
-    """Watts of one device and its host share, mean over a step and in its busiest passes; (n,)."""
-
-    mean_w: Floats
-    peak_w: Floats
-    host_mean_w: Floats
-    host_peak_w: Floats
-
-
-def _at_another_pace(chip: Chips, watts: DeviceWatts, faster: Floats) -> DeviceWatts:
-    """Watts when the study gives a step that is `faster` times our own.
-
-    The same work in another time draws the same energy above the context, so mean watts above it
-    grow with the pace, up to the busiest watts and from there to the cap.
-    """
-    power = chip.power
-    mean_w = power.context_w + (watts.mean_w - power.context_w) * faster
-    mean_w = np.minimum(mean_w, power.cap_w)
-    return replace(watts, mean_w=mean_w, peak_w=np.maximum(watts.peak_w, mean_w))
-
-
-def _capped(
-    chip: Chips, plans: TrainingPlans, step: Step, follow_frac: Mapping[str, float]
-) -> tuple[Step, DeviceWatts]:
-    """The step under a power cap: a lower clock stretches each phase by what follows it.
-
-    The cap is a share of the chip's rated power; below what the device draws it binds.
-    """
-    power, step_s = chip.power, np.asarray(step.time.total)
-    waiting_s = sum((step.time.terms[n] for n in WAITING_TERMS), start=0.0 * step_s)
-    busy_frac = np.maximum(1.0 - waiting_s / step_s, 1e-6)
-    shares = [step.memory_frac, step.compute_frac, step.network_frac]
-    busy_w = device_w(power, *(np.minimum(share / busy_frac, 1.0) for share in shares))
-    cap_w = power.cap_w * plans.power_cap_frac
-    clock = held_clock_frac(cap_w, power.context_w, busy_w)
-    slower = np.asarray(capped_slowdown_frac(clock, _following(step, busy_frac, follow_frac)))
-    terms = {**step.time.terms, "power_cap": step_s * slower}
-    scale = 1.0 / (1.0 + slower)
-    capped = replace(
-        step,
-        time=Ledger("step_s", "s", terms),
-        compute_frac=step.compute_frac * scale,
-        memory_frac=step.memory_frac * scale,
-        network_frac=step.network_frac * scale,
-    )
-    peak_w = np.minimum(busy_w, cap_w)
-    busy = 1.0 - (1.0 - busy_frac) * scale
-    watts = DeviceWatts(
-        mean_w=np.asarray(mean_device_w(power, busy, peak_w)),
-        peak_w=peak_w,
-        host_mean_w=np.asarray(host_w(power, busy)),
-        host_peak_w=np.asarray(host_w(power, 1.0)) + 0.0 * step_s,
-    )
-    return capped, watts
-
-
-def _following(step: Step, busy_frac: Floats, follow_frac: Mapping[str, float]) -> Floats:
-    """Share of a step that stretches as the clock falls; a bubble as the passes it waits for."""
-    step_s = np.asarray(step.time.total)
-    phases = {
-        phase: sum((step.time.terms.get(n, 0.0) for n in names), start=0.0 * step_s) / step_s
-        for phase, names in PHASES.items()
-    }
-    bubble_frac = step.time.terms["bubble"] / step_s
-    return np.asarray(following_frac(phases, follow_frac) * (1.0 + bubble_frac / busy_frac))
 
 
 def _pinned_step(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> Step:

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from planner.evaluated import Replay
 from planner.study.network import Degraded
 from planner.training.engine import Engine
 from planner.training.evaluate import (
     UNPHYSICAL,
-    Replay,
     chip_of,
     evaluate,
     evaluate_at,

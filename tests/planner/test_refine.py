@@ -14,11 +14,11 @@ from planner.archive.progress import REPLAYED
 from planner.archive.store import Archive
 from planner.documents import answers as commands
 from planner.documents.front_text import run_text
+from planner.evaluated import Replay
 from planner.runs.kinds import prepare
 from planner.runs.physics import PHYSICS
 from planner.runs.run import run_study
 from planner.search.choice import Budget
-from planner.training.evaluate import Replay
 
 SOME = 5
 SHORT = ("workload.chat.trace.duration_s=30", "workload.chat.peak_window_s=10")
