@@ -132,8 +132,8 @@ def hardware_bill(
 
     Notes
     -----
-    More hosts than three switch layers reach have 4 tiers and infinitely many switches: a limit
-    for the caller, see network_build.TIERS_MOST.
+    More hosts than three switch layers reach have 4 tiers, which nobody sells: a limit for the
+    caller, see network_build.TIERS_MOST.
     """
     working = np.asarray(devices_working, float)
     per_unit = units.devices_per_unit

@@ -48,7 +48,8 @@ def counted(
 
     Notes
     -----
-    Infinitely many switches where three layers do not reach.
+    Where three layers do not reach, tiers are 4 and the rest is what a folded Clos of four layers
+    has: a count, and no network that is sold. Callers forbid it by its tiers.
     """
     ends = np.asarray(hosts) * rails
     trees = (
@@ -92,9 +93,10 @@ def _slices(
     is_wide, is_known = leaves > radix, ends + 0.0
     middle = np.where(is_wide, np.ceil(up_links / half), 0.0)
     is_apart, is_reached = slices > 1, leaves <= 2.0 * half * half
-    switches = np.where(is_reached, leaves + middle + np.ceil(up_links / radix), np.inf)
+    middle = middle * (1.0 + ~is_reached)
+    switches = leaves + middle + np.ceil(up_links / radix)
     tiers = 2.0 + is_wide + ~is_reached + 0.0 * is_known
-    links = slices * held + up_links * (1.0 + is_wide)
+    links = slices * held + up_links * (1.0 + is_wide + ~is_reached)
     tiers, switches, links = (
         np.where(is_apart, n, 0.0 * is_known) for n in (tiers, switches, links)
     )
@@ -138,7 +140,7 @@ def fabric_switches(
 
     Returns
     -------
-    (n,) whole switches; infinite when three layers do not reach
+    (n,) whole switches; of four layers when three do not reach
 
     Notes
     -----
@@ -160,8 +162,8 @@ def fabric_switches(
     middle = rails * np.ceil(up_links / (np.asarray(radix) / 2.0))
     two = rails * leaves + top
     three = rails * leaves + middle + apart
-    chosen = np.where(tiers <= 1, rails * tiers, np.where(tiers == 2, two, three))
-    switches: Floats = np.where(tiers > TIERS_MOST, np.inf, chosen)
+    deep = np.where(tiers > TIERS_MOST, three + middle, three)
+    switches: Floats = np.where(tiers <= 1, rails * tiers, np.where(tiers == 2, two, deep))
     return switches
 
 

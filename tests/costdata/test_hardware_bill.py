@@ -58,7 +58,7 @@ class TestHardwareBill:
     def test_too_many_hosts_for_three_layers_show_as_a_fourth(self):
         """A caller could not tell a fabric that cannot be wired from one that can."""
         plan = hardware_bill(column(1_048_576), servers(), fabric(), BARE)
-        assert (plan.tiers[0], plan.switches[0]) == (4, np.inf)
+        assert (plan.tiers[0], np.isfinite(plan.switches[0])) == (4, True)
 
     def test_watts_follow_what_each_device_does(self):
         """Stranded devices would draw nothing, or as much as working ones."""

@@ -94,3 +94,19 @@ def test_fabrics_are_counted_priced_and_told(tmp_path):
         assert metrics[name]["embodied_kgco2e"] != sold["embodied_kgco2e"]
     assert metrics["dcn"]["unverified_facts"] == sold["unverified_facts"] + 2
     assert {"dcn.hop_s", "dcn.trunk_s"} <= set(found["dcn"]["facts_used"])
+
+
+def test_a_cluster_that_three_layers_cannot_join_is_infeasible_and_warns_of_nothing(tmp_path):
+    """A million devices would print warnings of NumPy, and blame failures for it."""
+    study = tmp_path / "huge.toml"
+    text = with_lines(DENSE, accelerator='accelerator = "H100-SXM"', devices="devices = 1048576")
+    text = with_lines(text, global_batch_sequences="global_batch_sequences = 1048576")
+    text = text.replace("tokens_per_sequence = 8192", "tokens_per_sequence = 8192\n"
+                        "max_global_batch_tokens = 1e12")  # fmt: skip
+    study.write_text(text.replace('site = ["us-tx", "se", "cn-west"]', 'site = "us-tx"'))
+    for fabric in SCALEOUT_FABRICS:
+        found = evaluated(study, fabric)
+        assert not found["feasible"]
+        (told,) = [v for v in found["violations"] if v["limit"] == "fabric_tiers"]
+        assert (told["have"], told["need"]) == (4, 3)
+        assert np.isfinite(found["metrics"]["it_mean_w"])
