@@ -68,6 +68,7 @@ class Prices(Columns):
     domain_switch_usd: Floats
     domain_optic_usd: Floats
     domain_cable_usd: Floats
+    domain_fibre_usd: Floats
     rent_usd_per_device_hour: Floats
     rent_is_by_hour: Masks
 
@@ -77,12 +78,19 @@ class EmbodiedFactors(Columns):
     """Carbon of making one of each, by one method; (m,) [kgCO2e].
 
     `host_kgco2e` is the host without its devices; a head node counts as a switch does, by
-    `support_kgco2e`.
+    `support_kgco2e`. `link_kgco2e` is a cable between hosts with the modules at both ends,
+    `unit_network_kgco2e` the scale-up network sold inside a unit; `domain_*_kgco2e` are of what
+    joins units to scale-up domains.
     """
 
     device_kgco2e: Floats
     host_kgco2e: Floats
     support_kgco2e: Floats
+    link_kgco2e: Floats
+    unit_network_kgco2e: Floats
+    domain_optic_kgco2e: Floats
+    domain_cable_kgco2e: Floats
+    domain_fibre_kgco2e: Floats
 
 
 @dataclass(frozen=True)
@@ -225,11 +233,12 @@ def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: 
 
 
 def _domain_network_usd(bill: HardwareBill, prices: Prices) -> Floats:
-    """Switches, optics and copper of scale-up domains above the units that are sold."""
+    """Switches, optics, fibres and copper of scale-up domains above the units that are sold."""
     return (
         bill.domain_switches * prices.domain_switch_usd
         + bill.domain_optics * prices.domain_optic_usd
         + bill.domain_cables * prices.domain_cable_usd
+        + bill.domain_fibres * prices.domain_fibre_usd
     )
 
 
@@ -335,10 +344,22 @@ def _embodied(
         "spares": bill.spare_devices * made.device_kgco2e * share,
         "hosts": bill.hosts * made.host_kgco2e * share,
         "support": (bill.switches + bill.head_nodes) * made.support_kgco2e * share,
-        "domain_network": bill.domain_switches * made.support_kgco2e * share,
+        "links": bill.links * made.link_kgco2e * share,
+        "domain_network": _domain_network_kgco2e(bill, made) * share,
         "facility": terms.facility_kgco2e_per_w * reserved_w * share,
     }
     return Ledger("embodied_kgco2e", "kgCO2e", terms_kgco2e)
+
+
+def _domain_network_kgco2e(bill: HardwareBill, made: EmbodiedFactors) -> Floats:
+    """Of scale-up networks: inside the units that are sold, and above them."""
+    return (
+        (bill.purchase_units + bill.spare_units) * made.unit_network_kgco2e
+        + bill.domain_switches * made.support_kgco2e
+        + bill.domain_optics * made.domain_optic_kgco2e
+        + bill.domain_cables * made.domain_cable_kgco2e
+        + bill.domain_fibres * made.domain_fibre_kgco2e
+    )
 
 
 def _columns(

@@ -37,7 +37,10 @@ GENERAL_FIGURES = (
     ("maintenance", "annual"), ("staff", "small_fleet"), ("colo", "us_primary"),
     ("colo", "global"),
 )  # fmt: skip
-GENERAL_FACTORS = ("boavizta/server-8gpu", "ccf/server")
+GENERAL_FACTORS = (
+    "boavizta/server-8gpu", "ccf/server",
+    "estimate/optic-400g", "estimate/optic-800g", "estimate/fibre-cable",
+)  # fmt: skip
 """What `quotes` takes for every site and chip where a study has no figure of its own."""
 
 
@@ -356,6 +359,10 @@ class Catalog:
         found = {f"accelerators.{k}": fact for k, fact in self.accelerator(name).facts.items()}
         found |= {f"servers.{k}": fact for k, fact in unit.facts.items()}
         found |= {f"embodied.{k}": fact for k, fact in self.embodied(name).facts.items()}
+        for row in self.tables["scaleup_parts"].values():
+            if unit.name in row.names("units"):
+                factor = row.text("switch_embodied")
+                found[f"embodied.{factor}"] = self.embodied_factor(factor)
         found |= family_facts(self.tables, self.accelerator(name).architecture)
         return found | {
             f"{table}.{'.'.join((*row.key[1:], column))}": fact

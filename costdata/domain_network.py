@@ -20,8 +20,11 @@ from simkernel.hardware import TOPOLOGIES, Columns
 from simkernel.wiring.description import TORUS_AXES, ScaleUp
 from simkernel.wiring.parts import DomainPorts, domain_parts
 
-SWITCH, OPTIC, COPPER = "ethernet-64x800g", "optic-800g-lpo", "dac-400g"
-"""Rows of network.csv that a domain is counted in. Fibres between modules have no price there."""
+SWITCH, OPTIC, COPPER, FIBRE = "ethernet-64x800g", "optic-800g-lpo", "dac-400g", "fibre-16"
+"""Rows of network.csv that a domain is counted in."""
+
+OPTICS_PER_FIBRE = 2.0
+"""A fibre cable has a module at each end; where lanes of one module part, it stands for them."""
 
 LANES = 8
 """Of a module: it can split to as many peers (an 800G port is eight lanes, IEEE 802.3df)."""
@@ -35,7 +38,7 @@ COPPER_DEVICES = 64
 class DomainNetworks(Columns):
     """Parts of one scale-up domain of each row, above the units it is bought in; (m,).
 
-    `cables` are of copper, from end to end; a fibre ends in two of `optics`.
+    `cables` are of copper, from end to end; a fibre cable ends in two of `optics`.
     """
 
     switches: Floats

@@ -172,6 +172,11 @@ class Row:
         value = self.values.get(column)
         return float(value) if isinstance(value, int | float) else None
 
+    def names(self, column: str) -> tuple[str, ...]:
+        """The names in a column of names; () where there are none."""
+        value = self.values.get(column)
+        return tuple(str(name) for name in value) if isinstance(value, tuple) else ()
+
     def need(self, column: str) -> float:
         """A number in the inside unit.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costdata.domain_network import DomainNetworks
+from costdata.domain_network import OPTICS_PER_FIBRE, DomainNetworks
 from costdata.network_build import counted
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import Columns
@@ -96,6 +96,11 @@ class HardwareBill(Columns):
     def stranded_devices(self) -> Floats:
         """Bought because units come whole, used by nobody."""
         return self.purchase_units * self.devices_per_unit - self.devices_working
+
+    @property
+    def domain_fibres(self) -> Floats:
+        """Fibre cables between the modules of domains."""
+        return np.ceil(self.domain_optics / OPTICS_PER_FIBRE)
 
     @property
     def spare_devices(self) -> Floats:

@@ -48,6 +48,7 @@ class Part:
     ports : ports of one part, 0 where it has none
     port_bytes_per_s : rate of one port in one direction, 0 where it has none [bytes/s]
     price_usd, power_w : bands, None where not known
+    embodied : factor of embodied.csv of making one, "" where none is known
     """
 
     name: str
@@ -58,6 +59,7 @@ class Part:
     port_bytes_per_s: float
     price_usd: Band | None
     power_w: Band | None
+    embodied: str
     facts: Mapping[str, Fact]
 
 
@@ -86,6 +88,7 @@ def part_of(row: Row) -> Part:
         port_bytes_per_s=row.number("port_gbytes_per_s_per_direction") or 0.0,
         price_usd=row.band("price_usd"),
         power_w=row.band("power_w"),
+        embodied=row.text("embodied"),
         facts=row.facts,
     )
 

@@ -1,4 +1,4 @@
-"""Catalogue facts as the columns that costing reads: parts, prices, carbon of making, site terms.
+"""Catalogue facts as the columns that costing reads: parts, prices, site terms.
 
 One row per chip or per site; rows are stacked and taken by code. Every stand-in is told in
 `notes`, and `facts` holds what a quote rests on. No cost is computed here.
@@ -13,10 +13,11 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from costdata.bill import EmbodiedFactors, Prices
+from costdata.bill import Prices
 from costdata.catalog import Catalog
 from costdata.depreciation import DEPRECIATION
-from costdata.domain_network import COPPER, OPTIC, SWITCH
+from costdata.domain_network import COPPER, FIBRE, OPTIC, SWITCH
+from costdata.ends import TYPICAL, end_of, part_usd, part_w, quantities, value_of
 from costdata.facts import Fact
 from costdata.network_build import TIERS_MOST
 from costdata.offers import Part
@@ -29,9 +30,6 @@ from simkernel.hardware import Columns
 
 T = TypeVar("T", bound=Columns)
 
-LOW, TYPICAL, HIGH = range(3)
-"""Ends of a band, as `Band` has them."""
-
 RESIDUAL_YEARS = 3.0  # residual/after_36_months of facility.csv is a share after three years
 NETWORK_LIFE_YEARS = 5.0  # epoch.ai ai-datacenter-cost-breakdown: IT 5; networks serve 5 to 6
 BUILDING_WRITE_OFF = "macrs_15"  # IRS Pub. 946 ch. 4: improvements; a bare shell takes macrs_39
@@ -40,7 +38,6 @@ BUNDLE_PORTS = 8.0  # latent.space cluster sheet: cabling is sold per node of ei
 OPTICS_PER_LINK = 2.0  # a transceiver at each end
 STORAGE = "storage-nvl72-rack"
 STORAGE_PB = 2.0  # investing.com, Bernstein: 20,000 USD buy the 2 PB of a rack
-HOST_DEVICES = 8.0  # EcoLogits: the 5,700 kg host carries eight devices
 
 RENT_PLANS = {
     "buy": ("reserved_3y", "reserved_1y", "on_demand"),
@@ -84,6 +81,7 @@ class RoomParts(Columns):
     domain_switch_usd: Floats
     domain_optic_usd: Floats
     domain_cable_usd: Floats
+    domain_fibre_usd: Floats
     domain_switch_w: Floats
     domain_optic_w: Floats
     domain_cable_w: Floats
@@ -125,14 +123,14 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
     ------
     MissingFact : a switch or a bundle without a price
     """
-    switch = _fitting(catalog, "switch", port_bytes_per_s)
-    optic = _fitting(catalog, "optic", port_bytes_per_s)
+    switch = fitting(catalog, "switch", port_bytes_per_s)
+    optic = fitting(catalog, "optic", port_bytes_per_s)
     bundles = sorted(
         (p for p in catalog.parts.values() if p.kind == "bundle"), key=lambda p: p.name
     )
     radix = switch.ports * _split(switch.port_bytes_per_s, port_bytes_per_s)
     links = [0.0] + [
-        _usd(p, end) / BUNDLE_PORTS * port_bytes_per_s / p.port_bytes_per_s for p in bundles
+        part_usd(p, end) / BUNDLE_PORTS * port_bytes_per_s / p.port_bytes_per_s for p in bundles
     ]
     if len(links) != TIERS_MOST + 1:
         raise MissingFact(f"cabling is priced for {len(bundles)} layers; wanted {TIERS_MOST}")
@@ -140,18 +138,18 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
     storage = catalog.parts[STORAGE]
     table = RoomParts(
         radix=np.array([np.floor(radix)]),
-        switch_usd=np.array([_usd(switch, end)]),
-        switch_w=np.array([_w(switch, end)]),
+        switch_usd=np.array([part_usd(switch, end)]),
+        switch_w=np.array([part_w(switch, end)]),
         port_links_usd=np.array([links]),
-        link_w=np.array([OPTICS_PER_LINK * _w(optic, end) * share]),
-        storage_usd_per_pb=np.array([_usd(storage, end) / STORAGE_PB]),
-        head_node_usd=np.array([_end(catalog.planning_fact("head_node_usd"), end)]),
+        link_w=np.array([OPTICS_PER_LINK * part_w(optic, end) * share]),
+        storage_usd_per_pb=np.array([part_usd(storage, end) / STORAGE_PB]),
+        head_node_usd=np.array([end_of(catalog.planning_fact("head_node_usd"), end)]),
         **_domain_parts(catalog, end),
     )
     facts = {
         f"network.{part.name}.{key}": fact
-        for part in (switch, optic, *bundles, storage)
-        for key, fact in _figures(part.facts).items()
+        for part in (switch, optic, *bundles, storage, catalog.parts[FIBRE])
+        for key, fact in quantities(part.facts).items()
     }
     notes = f"network: {switch.title} as {radix:.0f} ports of {port_bytes_per_s * 8e-9:g} Gb/s"
     return Quoted(table, (notes,), facts)
@@ -162,9 +160,9 @@ def _domain_parts(catalog: Catalog, end: int) -> dict[str, Floats]:
     found = {}
     for kind, name in (("switch", SWITCH), ("optic", OPTIC), ("cable", COPPER)):
         part = catalog.parts[name]
-        found[f"domain_{kind}_usd"] = np.array([_usd(part, end)])
-        found[f"domain_{kind}_w"] = np.array([_w(part, end)])
-    return found
+        found[f"domain_{kind}_usd"] = np.array([part_usd(part, end)])
+        found[f"domain_{kind}_w"] = np.array([part_w(part, end)])
+    return {**found, "domain_fibre_usd": np.array([part_usd(catalog.parts[FIBRE], end)])}
 
 
 def chip_prices(
@@ -205,7 +203,7 @@ def chip_prices(
     table = ChipPrices(
         np.array([usd]), np.array([is_estimate]), np.array([rent]), np.array([is_by_hour])
     )
-    facts = {f"servers.{unit.name}.{key}": fact for key, fact in _figures(unit.facts).items()}
+    facts = {f"servers.{unit.name}.{key}": fact for key, fact in quantities(unit.facts).items()}
     return Quoted(table, (f"{name}: {words}; {rent_words}",), facts)
 
 
@@ -235,36 +233,10 @@ def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
         domain_switch_usd=spread(parts.domain_switch_usd),
         domain_optic_usd=spread(parts.domain_optic_usd),
         domain_cable_usd=spread(parts.domain_cable_usd),
+        domain_fibre_usd=spread(parts.domain_fibre_usd),
         rent_usd_per_device_hour=spread(chips.rent_usd_per_device_hour),
         rent_is_by_hour=np.broadcast_to(chips.rent_is_by_hour, code.shape),
     )
-
-
-def embodied_factors(
-    catalog: Catalog, accelerator: str, method: str = "pcf", end: int = TYPICAL
-) -> Quoted[EmbodiedFactors]:
-    """Carbon of making a device, its host and what stands beside, by one method.
-
-    Notes
-    -----
-    Hosts are of one published eight-device server, by devices; a switch or management server
-    counts as a plain rack server.
-
-    Raises
-    ------
-    UnknownName : no such chip or method
-    """
-    name = catalog.accelerator_name(accelerator)
-    made = catalog.embodied(name, method)
-    host, rack = (catalog.embodied_factor(f) for f in ("boavizta/server-8gpu", "ccf/server"))
-    devices = catalog.accelerator(name).devices_per_host
-    host_kgco2e = 0.0 if made.has_host_share else _end(host, end) * devices / HOST_DEVICES
-    table = EmbodiedFactors(
-        np.array([made.kgco2e[end]]), np.array([host_kgco2e]), np.array([_end(rack, end)])
-    )
-    facts = {f"embodied.{key}": fact for key, fact in made.facts.items()}
-    facts |= {"embodied.boavizta/server-8gpu": host, "embodied.ccf/server": rack}
-    return Quoted(table, (f"{name}: {made.basis}",), facts)
 
 
 def site_terms(
@@ -309,13 +281,15 @@ def site_terms(
         row = {
             **general,
             **_of_site(site, end),
-            "colo_usd_per_kw_month": _end(colo, end),
+            "colo_usd_per_kw_month": end_of(colo, end),
             **chosen,
         }
         if chosen.get("facility_usd_per_w") and "colo_usd_per_kw_month" not in chosen:
             row["colo_usd_per_kw_month"] = 0.0
         rows.append({**row, "acquire_code": ACQUIRE.index(acquire)})
-        facts |= {f"regions.{site.name}.{key}": fact for key, fact in _figures(site.facts).items()}
+        facts |= {
+            f"regions.{site.name}.{key}": fact for key, fact in quantities(site.facts).items()
+        }
         facts[f"facility.colo.{site.country}"] = colo
         notes += [f"{site.name}: {words}" for words in site.basis]
     columns = {
@@ -356,8 +330,8 @@ def _general(
             ("staff", "small_fleet"),
         )
     }
-    wacc, it_life, hall_life = map(_value, list(facts.values())[:3])
-    residual, upkeep, people = (_end(fact, end) for fact in list(facts.values())[3:])
+    wacc, it_life, hall_life = map(value_of, list(facts.values())[:3])
+    residual, upkeep, people = (end_of(fact, end) for fact in list(facts.values())[3:])
     life = own.get("it_life_years", it_life)
     return {
         "wacc_frac": wacc,
@@ -445,7 +419,7 @@ def _rent(catalog: Catalog, name: str, acquire: str, end: int) -> tuple[float, b
     return np.nan, False, "rent: none is known"
 
 
-def _fitting(catalog: Catalog, kind: str, port_bytes_per_s: float) -> Part:
+def fitting(catalog: Catalog, kind: str, port_bytes_per_s: float) -> Part:
     """The slowest part of a kind that carries the rate, else the fastest there is."""
     parts = [p for p in catalog.parts.values() if p.kind == kind and p.price_usd and p.power_w]
     if not parts:
@@ -460,32 +434,3 @@ def _split(port_bytes_per_s: float, wanted_bytes_per_s: float) -> float:
     """Ports of the wanted rate in one port: whole splits of a faster, a share of a slower one."""
     ratio = port_bytes_per_s / wanted_bytes_per_s
     return float(np.floor(ratio)) if ratio >= 1 else 1.0 / float(np.ceil(1.0 / ratio))
-
-
-def _usd(part: Part, end: int) -> float:
-    if part.price_usd is None:
-        raise MissingFact(f"{part.name} has no price in network.csv; add it with its source")
-    return part.price_usd[end]
-
-
-def _w(part: Part, end: int) -> float:
-    if part.power_w is None:
-        raise MissingFact(f"{part.name} has no power in network.csv; add it with its source")
-    return part.power_w[end]
-
-
-def _figures(facts: Mapping[str, Fact]) -> dict[str, Fact]:
-    """Facts that are quantities, not words."""
-    return {key: fact for key, fact in facts.items() if fact.unit}
-
-
-def _value(fact: Fact) -> float:
-    if not isinstance(fact.value, int | float):
-        raise MissingFact(f"{fact.value!r} of {fact.source} is no number; give one")
-    return float(fact.value)
-
-
-def _end(fact: Fact, end: int) -> float:
-    typical = _value(fact)
-    found = (fact.low, typical, fact.high)[end]
-    return typical if found is None else found

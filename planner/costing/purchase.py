@@ -13,6 +13,7 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.domain_network import Domains, PortsSold, domain_networks, ports_sold
+from costdata.ends import TYPICAL
 from costdata.energy_bill import W_PER_KW
 from costdata.hardware_bill import (
     FabricShapes,
@@ -24,7 +25,7 @@ from costdata.hardware_bill import (
     it_w,
     provisioned_w,
 )
-from costdata.quotes import TYPICAL, RoomParts, room_parts, stacked
+from costdata.quotes import RoomParts, room_parts, stacked
 from costdata.racks import racks
 from planner.study.parts import Reliability
 from simkernel.columns import Codes, Floats

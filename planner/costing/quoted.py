@@ -14,13 +14,18 @@ import numpy as np
 
 from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
+from costdata.ends import TYPICAL
 from costdata.hardware_bill import HardwareBill
-from costdata.quotes import TYPICAL, ChipPrices, chip_prices, embodied_factors, prices, stacked
+from costdata.making import embodied_factors
+from costdata.quotes import ChipPrices, chip_prices, prices, stacked
 from planner.costing.purchase import CATALOGUES, Rows, Shelf, bill_of, coded, shelf_of
 from planner.study.parts import Costing, Reliability
 from simkernel.columns import Floats, Masks
 
-PARTS_USD = ("switch_usd", "port_links_usd", "nic_usd", "storage_usd_per_pb", "head_node_usd")
+PARTS_USD = (
+    "switch_usd", "port_links_usd", "nic_usd", "storage_usd_per_pb", "head_node_usd",
+    "domain_switch_usd", "domain_optic_usd", "domain_cable_usd", "domain_fibre_usd",
+)  # fmt: skip
 """Prices that an all-in price holds already."""
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.depreciation import DEPRECIATION
-from costdata.quotes import TYPICAL, site_terms
+from costdata.ends import TYPICAL
+from costdata.quotes import site_terms
 from costdata.supply import Supply
 from costdata.tco import real_rate_frac
 from costdata.terms import CostingTerms, refuse_bad_terms

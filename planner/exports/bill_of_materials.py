@@ -105,8 +105,12 @@ def _items(
         "links": ("connectors and cables of a port", ports, "port", ("links",)),
         "domain_network": (
             f"networks of scale-up domains above a unit: {bill.domain_switches[0]:.0f} switches, "
-            f"{bill.domain_optics[0]:.0f} optics, {bill.domain_cables[0]:.0f} copper cables",
-            float(bill.domain_switches[0] + bill.domain_optics[0] + bill.domain_cables[0]),
+            f"{bill.domain_optics[0]:.0f} optics, {bill.domain_fibres[0]:.0f} fibre and "
+            f"{bill.domain_cables[0]:.0f} copper cables",
+            float(
+                (bill.domain_switches + bill.domain_optics + bill.domain_fibres)[0]
+                + bill.domain_cables[0]
+            ),
             "part", ("domain_network",),
         ),
         "storage": ("storage", float(bill.storage_pb[0]), "PB", ("storage",)),

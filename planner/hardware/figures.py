@@ -14,9 +14,9 @@ import numpy as np
 
 from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
+from costdata.ends import HIGH, LOW, TYPICAL
 from costdata.hardware_bill import HardwareBill, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
-from costdata.quotes import HIGH, LOW, TYPICAL
 from planner.costing.purchase import Rows, rack_metrics, rest_watts
 from planner.costing.quoted import Quotes, quotes_of
 from planner.study.read import Study

@@ -14,9 +14,9 @@ import numpy as np
 
 from costdata import tco
 from costdata.bill import PlanRun, missing_price
+from costdata.ends import HIGH, LOW, TYPICAL
 from costdata.network_build import TIERS_MOST
 from costdata.nulls import Nulls
-from costdata.quotes import HIGH, LOW, TYPICAL
 from costdata.terms import CostingTerms
 from planner.bands import bands as factors_of
 from planner.costing.second_pass import limits_on

@@ -43,6 +43,8 @@ class Moved:
     of: str
 
 
+MADE_KGCO2E = tuple(field.name for field in fields(EmbodiedFactors))
+
 MOVED = MappingProxyType(
     {
         "speed": Moved("run", ("hours",), CHIP),
@@ -52,7 +54,7 @@ MOVED = MappingProxyType(
         "price of servers": Moved("prices", ("unit_usd",), CHIP),
         "price of network and storage": Moved("prices", PARTS_USD, ALL),
         "rent": Moved("prices", ("rent_usd_per_device_hour",), CHIP),
-        "carbon of making": Moved("made", ("device_kgco2e", "host_kgco2e", "support_kgco2e"), ALL),
+        "carbon of making": Moved("made", MADE_KGCO2E, ALL),
         "price of electricity": Moved("terms", ("usd_per_kwh",), SITE),
         "PUE": Moved("terms", ("pue",), SITE),
         "colocation": Moved("terms", ("colo_usd_per_kw_month",), SITE),

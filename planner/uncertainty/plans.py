@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from costdata.catalog import Catalog
-from costdata.quotes import HIGH, LOW, TYPICAL
+from costdata.ends import HIGH, LOW, TYPICAL
 from planner.bands import bands, regime_of
 from planner.costing.places import scenario_studies, scenario_words
 from planner.costing.price_desk import bought_by, desk_of, run_of

@@ -17,7 +17,8 @@ import pytest
 
 from costdata import catalog
 from costdata.bill import PlanRun, plan_costs
-from costdata.quotes import chip_prices, embodied_factors, prices, site_terms
+from costdata.making import embodied_factors
+from costdata.quotes import chip_prices, prices, site_terms
 from costdata.terms import refuse_bad_terms, yearly_shares
 from planner.costing.purchase import Rows, bill_of, shelf_of
 

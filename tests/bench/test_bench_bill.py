@@ -50,10 +50,13 @@ def test_a_million_plans_are_costed_in_a_second(benchmark):
     run = PlanRun(*watts, np.full(PLANS, 1440.0), devices * 1e9)
     prices = Prices(
         *(np.full(PLANS, 255_237.0), np.zeros(PLANS, bool)),
-        *(np.full(PLANS, usd) for usd in (36e3, 2560.0, 0.0, 1e4, 2e4, 6e4, 800.0, 150.0, 2.5)),
+        *(
+            np.full(PLANS, usd)
+            for usd in (36e3, 2560.0, 0.0, 1e4, 2e4, 6e4, 800.0, 150.0, 100.0, 2.5)
+        ),
         np.ones(PLANS, bool),
     )
-    embodied = wide(EmbodiedFactors, 164.0, 5700.0, 1000.0)
+    embodied = wide(EmbodiedFactors, 164.0, 5700.0, 1000.0, 10.0, 0.0, 6.0, 1.1, 2.2)
     terms, code = sites(10), rng.integers(0, 10, PLANS)
 
     def recost():

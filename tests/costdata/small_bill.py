@@ -95,6 +95,7 @@ def prices(rows=1, **changed):
         "domain_switch_usd": 60000,
         "domain_optic_usd": 800,
         "domain_cable_usd": 150,
+        "domain_fibre_usd": 100,
         "rent_usd_per_device_hour": 2.5,
     }
     full = {k: column(v, rows) for k, v in (plain | changed).items()}
@@ -102,8 +103,9 @@ def prices(rows=1, **changed):
     return Prices(unit_is_estimate=np.zeros(rows, bool), rent_is_by_hour=is_by_hour, **full)
 
 
-def embodied(rows=1):
-    return EmbodiedFactors(column(164, rows), column(5700, rows), column(1000, rows))
+def embodied(rows=1, link=0, unit_network=0):
+    each = (164, 5700, 1000, link, unit_network, 6, 1.1, 2.2)
+    return EmbodiedFactors(*(column(kgco2e, rows) for kgco2e in each))
 
 
 def run(rows=1, mean_w=1e6, peak_w=1.1e6, idle_w=0.25e6, hours=1440.0, tokens=1e12):

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from small_bill import BARE, column, cost, fabric, prices, servers
+from small_bill import BARE, column, cost, embodied, fabric, prices, servers
 
 from costdata.catalog import load
 from costdata.domain_network import DomainNetworks, Domains, domain_networks, ports_sold
+from costdata.ends import HIGH, LOW
 from costdata.hardware_bill import FabricShapes, Watts, hardware_bill, it_w
+from costdata.making import embodied_factors
 from simkernel.hardware import TOPOLOGIES
 
 
@@ -67,7 +69,7 @@ def test_switches_and_optics_of_domains_are_in_capital_watts_and_carbon():
     bill, plain = joined_bill(parts), joined_bill(DomainNetworks(*(column(0.0),) * 3))
     assert (bill.domain_switches[0], bill.domain_optics[0]) == (16 * 4, 16 * 512)
     dear, cheap = cost(bill), cost(plain)
-    network_usd = 64 * 60_000 + 8192 * 800 + 160 * 150
+    network_usd = 64 * 60_000 + 8192 * 800 + 4096 * 100 + 160 * 150
     assert dear.capex.total[0] - cheap.capex.total[0] == pytest.approx(network_usd)
     assert dear.year.terms["network"][0] > cheap.year.terms["network"][0]
     assert (
@@ -76,6 +78,35 @@ def test_switches_and_optics_of_domains_are_in_capital_watts_and_carbon():
     watts = Watts(*(column(x) for x in (1000, 1200, 100, 900, 24, 650, 500, 1500, 8.5, 0.1)))
     added = it_w(bill, watts, column(1000.0)).total - it_w(plain, watts, column(1000.0)).total
     assert added[0] == pytest.approx(64 * 1500 + 8192 * 8.5 + 160 * 0.1)
+
+
+def test_optics_fibres_and_networks_inside_units_weigh_what_they_took_to_make():
+    """Carbon of modules, cables and the switches inside a rack would be nobody's."""
+    parts = DomainNetworks(column(4.0), column(512.0), column(10.0))
+    bill = joined_bill(parts)
+    plain = cost(bill).embodied.terms["domain_network"][0]
+    share = cost(bill).embodied.terms["devices"][0] / (1024 * 164)
+    made = 64 * 1000 + 8192 * 6 + 4096 * 2.2 + 160 * 1.1
+    assert plain == pytest.approx(made * share)
+    with_links = cost(bill, e=embodied(link=10, unit_network=300)).embodied
+    assert with_links.terms["links"][0] == pytest.approx(bill.links[0] * 10 * share)
+    inside = with_links.terms["domain_network"][0] - plain
+    assert inside == pytest.approx(128 * 300 * share)
+
+
+def test_a_rack_has_its_trays_and_a_supernode_its_switches_and_modules():
+    """The carbon of in-rack networks was counted for a comparison only, and in no plan."""
+    catalog = load()
+    rack = embodied_factors(catalog, "GB200").table
+    assert rack.unit_network_kgco2e[0] == pytest.approx(9 * 232)
+    supernode = embodied_factors(catalog, "Ascend-910C").table
+    made = 448 * 75 + 5376 * 3.5 + 2688 * 2.2
+    assert supernode.unit_network_kgco2e[0] == pytest.approx(made)
+    board = embodied_factors(catalog, "H100-SXM").table
+    assert board.unit_network_kgco2e[0] == 0  # the maker's figure is of the board of eight
+    assert board.link_kgco2e[0] == pytest.approx(2 * 3.5 + 2.2)
+    low, high = (embodied_factors(catalog, "GB200", end=e).table for e in (LOW, HIGH))
+    assert low.unit_network_kgco2e[0] < rack.unit_network_kgco2e[0] < high.unit_network_kgco2e[0]
 
 
 def test_half_a_domain_has_half_of_its_parts_in_whole_switches():

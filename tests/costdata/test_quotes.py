@@ -7,6 +7,7 @@ import pytest
 
 from costdata import quotes
 from costdata.catalog import load
+from costdata.making import embodied_factors
 from costdata.terms import MAY_BE_UNKNOWN, CostingTerms, refuse_bad_terms
 from simkernel.errors import BadStudy, UnknownName
 
@@ -111,14 +112,14 @@ def test_a_chip_nobody_sells_has_no_price(catalog):
 
 def test_half_a_host_carries_half_a_host_of_carbon(catalog):
     """A tray of four devices would weigh as much as a server of eight."""
-    tray = quotes.embodied_factors(catalog, "GB200").table.host_kgco2e[0]
-    server = quotes.embodied_factors(catalog, "H100-SXM").table.host_kgco2e[0]
+    tray = embodied_factors(catalog, "GB200").table.host_kgco2e[0]
+    server = embodied_factors(catalog, "H100-SXM").table.host_kgco2e[0]
     assert tray == server / 2 == 2850
 
 
 def test_a_figure_with_its_host_share_gets_no_host_again(catalog):
     """The host of an A100 would be counted twice."""
-    assert quotes.embodied_factors(catalog, "A100-80G-SXM").table.host_kgco2e[0] == 0
+    assert embodied_factors(catalog, "A100-80G-SXM").table.host_kgco2e[0] == 0
 
 
 def test_rows_stack_in_order(catalog):
