@@ -7,14 +7,16 @@ from typing import Any
 
 import streamlit as st
 
+from planner.charts.bars import stacked
+from planner.charts.palette import OKABE_ITO
 from planner.documents.figures import figure
-from planner.pages import charts, desk
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.tables import draw_table
 
 # From the best to the worst.
 GRADES = ("measured", "vendor", "paper", "estimate", "guess")
-SHADES = {"yes": charts.OKABE_ITO[0], "no": charts.OKABE_ITO[3]}
+SHADES = {"yes": OKABE_ITO[0], "no": OKABE_ITO[3]}
 
 
 def draw() -> None:
@@ -81,7 +83,7 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> None:
     shown = {"Facts": len(rows), "Unverified": unverified, "Estimates and guesses": guesses}
     for column, (name, count) in zip(st.columns(len(shown)), shown.items(), strict=True):
         column.metric(name, f"{count:,}")
-    chart = charts.stacked(grade_rows(rows), "grade", "facts", "found in its source", SHADES)
+    chart = stacked(grade_rows(rows), "grade", "facts", "found in its source", SHADES)
     st.altair_chart(chart, width="stretch", key="grades")
 
 

@@ -13,10 +13,13 @@ import streamlit as st
 from planner.archive.columns import ledgers_of
 from planner.archive.diff import Difference, Pair
 from planner.axes import AXES
+from planner.charts.bars import paired
+from planner.charts.palette import OKABE_ITO
+from planner.charts.scatter import pareto
 from planner.documents.figures import figure, human, offered, scale_of, unit_of, values_of
 from planner.explain.comparison import compared
 from planner.metrics import METRICS
-from planner.pages import charts, desk
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
 from planner.pages.tables import draw_table
@@ -181,8 +184,8 @@ def _costs(shown: Sequence[Column]) -> None:
         for term in terms
         for one in priced
     ]
-    shades = dict(zip([one.name for one in priced], charts.OKABE_ITO, strict=False))
-    st.altair_chart(charts.paired(rows, unit, shades), width="stretch", key="costs_beside")
+    shades = dict(zip([one.name for one in priced], OKABE_ITO, strict=False))
+    st.altair_chart(paired(rows, unit, shades), width="stretch", key="costs_beside")
 
 
 def _runs(found: Desk, other: Desk) -> None:
@@ -249,7 +252,7 @@ def _fronts(found: Desk, other: Desk, differs: Difference) -> None:
     )
     shades = colour_of("site", found.record.start.resolved, rows)
     ring = next((row for row in rows if row["id"] == found.chosen), None)
-    chart = charts.pareto(rows, axes, shades, shape_of(rows, "site"), ring, old)
+    chart = pareto(rows, axes, shades, shape_of(rows, "site"), ring, old)
     st.altair_chart(chart, width="stretch", key="diff_chart")
     st.caption(f"Grey: {other.run}.")
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from planner.charts.scatter import pareto
 from planner.decide.methods import aspiration, knee, topsis, weighted_sum
 from planner.decide.robust import beats_frac, mean, regret, tail_mean, win_frac, worst_regret
 from planner.decide.scaled import Scaled, scaled
 from planner.documents.figures import human, scale_of, unit_of, values_of
-from planner.pages import charts, desk
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.points import axes_of, colour_of, known_points, points_of, shape_of
 from planner.pages.tables import draw_table
@@ -128,7 +129,7 @@ def _chart(found: Desk, picks: list[Pick]) -> None:
     shades = colour_of("site", found.record.start.resolved, rows)
     ringed = found.ids[picks[0].row]
     chosen = next((row for row in rows if row["id"] == ringed), None)
-    chart = charts.pareto(rows, axes, shades, shape_of(rows, "site"), chosen)
+    chart = pareto(rows, axes, shades, shape_of(rows, "site"), chosen)
     st.altair_chart(chart, width="stretch", key="decide_chart")
     st.caption(f"Ringed: the plan of the weighted sum. Bars: 90% bands of {pair[0]}, {pair[1]}.")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from planner.charts import over_time
 from planner.documents.purchase_rows import (
     capacity_rows,
     carbon_rows,
@@ -25,7 +26,7 @@ from planner.fleet.document import (
     purchase_lines,
 )
 from planner.fleet.payback import payback_words
-from planner.pages import desk, fleet_charts
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.tables import draw_table
 
@@ -93,19 +94,17 @@ def _charts(document: Document, nodes: Nodes) -> None:
         + "".join(f"; {words}" for words in [payback_words(document)] if words)
         + "."
     )
-    _chart(fleet_charts.lines(cash_rows(document), "spent", "spent [M$]", "plan"), "fleet_cash")
+    _chart(over_time.lines(cash_rows(document), "spent", "spent [M$]", "plan"), "fleet_cash")
     left, right = st.columns(2)
     if rows := capacity_rows(nodes):
         left.subheader("Capacity against demand")
-        chart = fleet_charts.lines(
-            rows, "multiples", "multiples of the workload", "stream", "what"
-        )
+        chart = over_time.lines(rows, "multiples", "multiples of the workload", "stream", "what")
         _chart(chart, "fleet_capacity", left)
     right.subheader("Power against its caps")
     power = power_rows(document, nodes)
-    _chart(fleet_charts.lines(power, "MW", "at the meter [MW]", "site", "what"), "fleet_mw", right)
+    _chart(over_time.lines(power, "MW", "at the meter [MW]", "site", "what"), "fleet_mw", right)
     left.subheader("Carbon of each year")
-    _chart(fleet_charts.years(carbon_rows(document, nodes), "t", "tCO2e"), "fleet_carbon", left)
+    _chart(over_time.years(carbon_rows(document, nodes), "t", "tCO2e"), "fleet_carbon", left)
 
 
 def _chart(chart: Any, key: str, place: Any = st) -> None:

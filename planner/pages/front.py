@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from planner.charts.scatter import FRONT_PX, SELECTION, Axis, pareto
 from planner.costing.beside import OVER
 from planner.documents.figures import (
     column_of,
@@ -21,7 +22,7 @@ from planner.documents.figures import (
 )  # fmt: skip
 from planner.documents.text import DECISIONS
 from planner.metrics import find_metric
-from planner.pages import charts, desk
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.narrowed import Span, Wanted, brushed, spans_of, wanted
 from planner.pages.parallel import parallel
@@ -154,15 +155,15 @@ def _charts(found: Desk, filters: Wanted, kept: Masks, marks: Mapping[str, int])
     chosen = next((row for row in rows if row["id"] == found.chosen), None)
     shape = shape_of(rows, colour)
 
-    def drawn(place: Any, key: str, pair: Sequence[charts.Axis], height_px: int) -> None:
+    def drawn(place: Any, key: str, pair: Sequence[Axis], height_px: int) -> None:
         beaten = beside_of(others, pair, OVER) if others else []
-        chart = charts.pareto(shown, pair, shades, shape, chosen, (), beaten, named, height_px)
+        chart = pareto(shown, pair, shades, shape, chosen, (), beaten, named, height_px)
         place.altair_chart(
             chart, width="stretch", on_select=partial(_clicked, key),
-            selection_mode=charts.SELECTION, key=key,
+            selection_mode=SELECTION, key=key,
         )  # fmt: skip
 
-    drawn(st, "chart", axes[:2], charts.FRONT_PX)
+    drawn(st, "chart", axes[:2], FRONT_PX)
     if len(axes) == 3:
         for place, at in zip(st.columns(2), (0, 1), strict=True):
             drawn(place, f"chart_{at}", (axes[at], axes[2]), SMALL_PX)
@@ -218,7 +219,7 @@ def _parallel(found: Desk, spans: Sequence[Span], kept: Masks, marks: Mapping[st
 
 def _clicked(key: str) -> None:
     """Look at the plan under the click."""
-    picked = st.session_state[key]["selection"].get(charts.SELECTION) or []
+    picked = st.session_state[key]["selection"].get(SELECTION) or []
     if picked:
         desk.choose(picked[0]["id"])
 

@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from planner.charts.palette import CHOSEN, MARKED, OKABE_ITO, Chart
 from planner.documents.figures import human, unit_of, values_of
-from planner.pages.charts import CHOSEN, MARKED, OKABE_ITO, Chart
 from planner.pages.narrowed import BRUSH, Span
 from simkernel.columns import Masks
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from planner.charts.scatter import MOST_SHAPES, Axis, Colour
 from planner.decide.methods import knee
 from planner.decide.scaled import scaled
 from planner.documents.figures import human, scale_of, title_of, unit_of, values_of
-from planner.pages.charts import MOST_SHAPES, Axis, Colour
 from simkernel.columns import Codes, Floats
 
 COLOURS = ("site", "accelerator", "scenario", "precision", "recompute")

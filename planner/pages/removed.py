@@ -7,11 +7,13 @@ from typing import Any
 
 import streamlit as st
 
+from planner.charts.bars import bars
+from planner.charts.palette import OKABE_ITO
 from planner.costing.null_objectives import UNKNOWN_OBJECTIVE
 from planner.documents.figures import human, unit_of
 from planner.documents.text import DECISIONS
 from planner.metrics import is_at_least
-from planner.pages import charts, desk
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.tables import draw_table
 from planner.pages.words import plain
@@ -19,7 +21,7 @@ from planner.runs.physics import every_rule
 from planner.search.bounds import every_bound
 
 STAGES = {"rule": "cannot exist", "bound": "proved over a limit", "limit": "over a limit"}
-SHADES = dict(zip(STAGES.values(), charts.OKABE_ITO, strict=False))
+SHADES = dict(zip(STAGES.values(), OKABE_ITO, strict=False))
 REASONS = {
     "memory": "more resident bytes than the heaviest device has memory",
     "missing_fact": "no price is known on the terms of the study",
@@ -37,7 +39,7 @@ def draw() -> None:
     if rows:
         _sentence(found, rows)
         st.altair_chart(
-            charts.bars(rows, "reason", "candidates", "stage", SHADES),
+            bars(rows, "reason", "candidates", "stage", SHADES),
             width="stretch",
             key="removed_bars",
         )

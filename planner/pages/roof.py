@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
-import numpy as np
 import streamlit as st
 
-from planner.documents.figures import figure, scale_of, unit_of
+from planner.charts.bars import waterfall
+from planner.charts.roofline import roof_chart
+from planner.documents.figures import figure, scale_of
 from planner.explain.roofline import Roofline, roofline
-from planner.pages import charts, desk
-from planner.pages.charts import CHOSEN, MARKED, OKABE_ITO, SMALL_PX
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.tables import draw_table
 from planner.space.plan_keys import plan_key
@@ -22,8 +21,6 @@ TIERS = {
     "inside_bytes_per_step": "inside the scale-up domain",
     "outside_bytes_per_step": "outside, over the scale-out network",
 }
-DECADES = 40
-"""Points from which the roof is drawn."""
 
 
 def draw_roof(found: Desk, document: Mapping[str, Any]) -> None:
@@ -64,34 +61,6 @@ def use_rows(one: Roofline) -> list[dict[str, str]]:
     return [{"used": name, "share of the step": f"{share:.1%}"} for name, share in shares.items()]
 
 
-def roof_chart(one: Roofline) -> Any:
-    """The roof of the chip as a line, the plan as a point under it."""
-    factor, unit = scale_of(unit_of("model_flop_per_s_per_device"), [one.peak_flop_per_s])
-    least = min(one.flop_per_byte, one.ridge_flop_per_byte) / 10.0
-    most = max(one.flop_per_byte, one.ridge_flop_per_byte) * 10.0
-    at = np.unique(np.append(np.geomspace(least, most, DECADES), one.ridge_flop_per_byte))
-    roof = [
-        {"x": float(x), "y": float(min(one.peak_flop_per_s, x * one.hbm_bytes_per_s) / factor)}
-        for x in at
-    ]
-    point = {"x": one.flop_per_byte, "y": one.flop_per_s / factor, "name": "this plan"}
-    x = alt.X("x:Q", title="flop per byte of memory [flop/byte]", scale=alt.Scale(type="log"))
-    y = alt.Y("y:Q", title=f"per device [{unit}]", scale=alt.Scale(type="log"))
-    base = alt.Chart(alt.InlineData(values=[point])).encode(x=x, y=y)
-    line = alt.Chart(alt.InlineData(values=roof)).mark_line(color=OKABE_ITO[0], strokeWidth=2.5)
-    about = (
-        f"Roofline: the plan computes {figure(point['y'])} {unit} at "
-        f"{figure(one.flop_per_byte)} flop a byte, under a roof of "
-        f"{figure(one.roof_flop_per_s / factor)} {unit}."
-    )
-    drawn = alt.layer(
-        line.encode(x=x, y=y),
-        base.mark_point(size=140, filled=True, color=CHOSEN).encode(tooltip=["x:Q", "y:Q"]),
-        base.mark_text(align="left", dx=9, dy=12, color=MARKED).encode(text="name:N"),
-    )
-    return drawn.properties(height=SMALL_PX + 40, description=about)
-
-
 def _tiers(document: Mapping[str, Any]) -> None:
     st.subheader("Bytes by tier")
     sent = {words: document["traffic"].get(name, 0.0) for name, words in TIERS.items()}
@@ -100,7 +69,7 @@ def _tiers(document: Mapping[str, Any]) -> None:
     if not sum(terms.values()):
         st.info("Nothing is sent.")
         return
-    st.altair_chart(charts.waterfall(terms, unit), width="stretch", key="tiers")
+    st.altair_chart(waterfall(terms, unit), width="stretch", key="tiers")
     domain = document["axes"].get("supernode_devices")
     st.caption(f"Sent by each device in a step; a scale-up domain has {figure(domain)} devices.")
 

@@ -22,8 +22,9 @@ from costdata.catalog import Catalog
 from planner.archive.progress import PROGRESS
 from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
+from planner.charts.over_time import growth
 from planner.documents import answers as commands
-from planner.pages import charts, desk, workspace
+from planner.pages import desk, workspace
 from planner.pages.compose import composed
 from planner.pages.tables import draw_table
 from planner.pages.words import plain
@@ -214,7 +215,7 @@ def _growth(record: RunRecord) -> None:
     """How the front of the newest run has grown so far."""
     rows = growth_rows(record)
     if len(rows) > 1:
-        st.altair_chart(charts.growth(rows, record.run), width="stretch", key="growth")
+        st.altair_chart(growth(rows, record.run), width="stretch", key="growth")
 
 
 def growth_rows(record: RunRecord) -> list[dict[str, float]]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
 import streamlit as st
 
+from planner.charts.gantt import gantt
 from planner.documents.step_bars import step_bars
 from planner.pages import desk
-from planner.pages.charts import CHOSEN, OKABE_ITO
 from planner.pages.desk import Desk
 from planner.pages.tables import draw_table
 from planner.space.plan_keys import plan_key
 from planner.training.evaluate import is_step_given
 
-ROW_PX = 22
 LOOKED_AT = {"the start of the step": "start", "the end of the step": "end"}
 
 
@@ -50,28 +48,6 @@ def draw_step(found: Desk, plan: str) -> None:
     left, right = st.columns(2)
     draw_table(gap_rows(replay), left)
     draw_table(replay["stages"], right)
-
-
-def gantt(bars: Sequence[Mapping[str, Any]]) -> Any:
-    """Bars over time, one row per stage or port; those of the critical path have red edges."""
-    rows = len({bar["row"] for bar in bars})
-    order = sorted({str(bar["row"]) for bar in bars}, key=lambda name: (len(name), name))
-    return (
-        alt.Chart(alt.InlineData(values=[dict(bar) for bar in bars]))
-        .mark_bar()
-        .encode(
-            x=alt.X("start_s:Q", title="seconds", scale=alt.Scale(zero=False)),
-            x2="end_s:Q",
-            y=alt.Y("row:N", title=None, sort=order),
-            color=alt.Color("name:N", title=None, scale=alt.Scale(range=list(OKABE_ITO))),
-            stroke=alt.condition("datum.critical", alt.value(CHOSEN), alt.value("#FFFFFF00")),
-            tooltip=["row:N", "name:N", "start_s:Q", "end_s:Q", "critical:N"],
-        )
-        .properties(
-            height=max(rows, 2) * ROW_PX + ROW_PX,
-            description=f"Gantt chart of {len(bars)} passes on {rows} rows over seconds.",
-        )
-    )
 
 
 def gap_rows(replay: Mapping[str, Any]) -> list[dict[str, Any]]:

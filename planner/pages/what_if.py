@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from planner.charts.bars import paired
+from planner.charts.scatter import pareto
 from planner.costing.quoted import quotes_of
 from planner.costing.recost import Repriced, priced
 from planner.costing.second_pass import Costed
 from planner.costing.terms import terms_of
 from planner.documents.figures import figure, human, offered, scale_of, unit_of, values_of
 from planner.metrics import find_metric
-from planner.pages import charts, desk
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
 from planner.pages.words import plain
@@ -200,7 +202,7 @@ def _front(found: Desk, stored: Repriced, changed: Repriced, settings: Sequence[
     if rows:
         shades = colour_of("site", found.record.start.resolved, rows)
         ring = chosen[0] if chosen else None
-        chart = charts.pareto(rows, axes, shades, shape_of(rows, "site"), ring, old)
+        chart = pareto(rows, axes, shades, shape_of(rows, "site"), ring, old)
         st.altair_chart(chart, width="stretch", key="if_chart")
     else:
         st.warning("Nothing is feasible under these prices.")
@@ -247,7 +249,7 @@ def _chosen(found: Desk, stored: Repriced, changed: Repriced) -> None:
             help=find_metric(name).doc,
         )
     rows, unit = money_rows(spent, spends)
-    st.altair_chart(charts.paired(rows, unit), width="stretch", key="if_money")
+    st.altair_chart(paired(rows, unit), width="stretch", key="if_money")
 
 
 def money_rows(

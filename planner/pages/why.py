@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from planner.charts.bars import waterfall
 from planner.costing.places import scenarios_of
 from planner.costing.recost import stored_study
 from planner.documents.figures import figure, human, is_metric, scale_of, unit_of
@@ -14,7 +15,7 @@ from planner.documents.plan_text import STALE
 from planner.documents.text import DECISIONS, SHORT
 from planner.fleet.document import HEADS, calendar_rows, purchase_lines
 from planner.metrics import find_metric, is_at_least
-from planner.pages import charts, desk
+from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.roof import draw_roof
 from planner.pages.step import draw_step
@@ -159,7 +160,7 @@ def _waterfalls(document: Mapping[str, Any]) -> None:
         factor, unit = scale_of(ledger["unit"], [ledger["total"]])
         terms = {term: value / factor for term, value in ledger["terms"].items()}
         tab.caption(f"{name}: {words}")
-        tab.altair_chart(charts.waterfall(terms, unit), width="stretch")
+        tab.altair_chart(waterfall(terms, unit), width="stretch")
 
 
 def carbon_ledger(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from planner.charts.bars import waterfall
+from planner.charts.palette import CHOSEN, OKABE_ITO
 from planner.documents.figures import scale_of, unit_of, values_of
-from planner.pages.charts import CHOSEN, OKABE_ITO, waterfall
 from planner.report.cash import Cash
 from planner.report.words import Say
 from planner.uncertainty.tornado import Swing

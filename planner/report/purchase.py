@@ -11,6 +11,7 @@ import numpy as np
 from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
 from planner.archive.stored_plan import stored_plan
+from planner.charts import over_time
 from planner.documents.figures import human
 from planner.documents.purchase_rows import (
     capacity_rows,
@@ -29,7 +30,6 @@ from planner.fleet.document import (
     order_rows,
     purchase_lines,
 )
-from planner.pages import fleet_charts
 from planner.report.blocks import Block, Heading, Paper, Picture, Points, Table, Words
 from planner.report.charts import spec_of
 from planner.report.write import refuse_without_libraries, write_bytes
@@ -142,7 +142,7 @@ def _calendar(document: Document) -> Iterator[Block]:
 
 def _money(document: Document) -> Iterator[Block]:
     yield Heading("Money")
-    chart = fleet_charts.lines(cash_rows(document), "spent", "spent [M$]", "plan")
+    chart = over_time.lines(cash_rows(document), "spent", "spent [M$]", "plan")
     words = "Dollars spent by the end of each period, in the mean of futures, by plan."
     yield _picture("Cash flow against other ways", words, chart)
     worth = worth_rows(document)
@@ -157,12 +157,12 @@ def _by_future(document: Document) -> Iterator[Block]:
         nodes = way(document, future)
         yield Heading(f"If {future}" if future else "Capacity, power and carbon")
         if rows := capacity_rows(nodes):
-            chart = fleet_charts.lines(rows, "multiples", "times the workload", "stream", "what")
+            chart = over_time.lines(rows, "multiples", "times the workload", "stream", "what")
             yield _picture("Capacity against demand", "What is served, and what is asked.", chart)
-        chart = fleet_charts.lines(power_rows(document, nodes), "MW", "at the meter [MW]", "site",
+        chart = over_time.lines(power_rows(document, nodes), "MW", "at the meter [MW]", "site",
                                    "what")  # fmt: skip
         yield _picture("Power against its caps", "Power to provide at each site.", chart)
-        chart = fleet_charts.years(carbon_rows(document, nodes), "t", "tCO2e")
+        chart = over_time.years(carbon_rows(document, nodes), "t", "tCO2e")
         yield _picture("Carbon of each year", "Electricity and the share of making.", chart)
 
 

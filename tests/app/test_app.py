@@ -11,12 +11,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner.archive.store import Archive
+from planner.charts.bars import stairs
 from planner.costing.recost import recost
 from planner.decide.robust import beats_frac
 from planner.documents import answers as commands
 from planner.documents.figures import column_of, human, scale_of
 from planner.pages import desk
-from planner.pages.charts import stairs
 from planner.pages.front import MOST_POINTS
 from planner.pages.points import ids_of
 from planner.pages.tables import even

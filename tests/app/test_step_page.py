@@ -6,12 +6,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner.archive.store import Archive
+from planner.charts.gantt import gantt
+from planner.charts.roofline import roof_chart
 from planner.costing.recost import stored_study
 from planner.documents.answers import explain
 from planner.documents.step_bars import step_bars
 from planner.explain.roofline import roofline
-from planner.pages.roof import TIERS, roof_chart
-from planner.pages.step import gantt
+from planner.pages.roof import TIERS
 from planner.space.plan_keys import plan_key
 from planner.study.read import study_from_text
 from planner.training.engine import catalogue_names, prepare

@@ -26,7 +26,7 @@ ROOMS_OF = {
     "distributed": ("planner/search/*",),
     "cloudpickle": ("planner/search/*",),  # comes with Dask
     "pandas": ("planner/ingest/*", "planner/exports/*", "planner/report/*", "planner/pages/*"),
-    "altair": ("planner/report/*", "planner/pages/*", "app.py"),
+    "altair": ("planner/charts/*", "planner/report/*", "planner/pages/*"),
     "streamlit": ("app.py", "planner/pages/*"),
     "typst": ("planner/report/*",),
     "vl_convert": ("planner/report/*",),
@@ -59,6 +59,19 @@ def test_imports_only_go_down(room):
         if is_ours(module) and module.split(".")[0] not in allowed
     ]
     assert not up
+
+
+def test_pages_are_opened_by_the_app_alone():
+    """A report could not be set where no browser is served, or a page not be taken out."""
+    inwards = [
+        f"{room.name}:{line} imports {module}"
+        for room in rooms()
+        for module, line in room.imports()
+        if module.startswith("planner.pages")
+        and room.name != "app.py"
+        and not room.name.startswith("planner/pages/")
+    ]
+    assert not inwards
 
 
 @pytest.mark.parametrize("room", rooms(), ids=lambda room: room.name)

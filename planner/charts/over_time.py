@@ -1,4 +1,4 @@
-"""Charts of a purchase plan over its years: lines with points, caps as dashes, bars by year."""
+"""Figures over time: a front that grows, a purchase plan over its years with its caps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import altair as alt
 
-from planner.pages.charts import OKABE_ITO, Chart, Row
+from planner.charts.palette import CHOSEN, OKABE_ITO, SMALL_PX, Chart, Row, chart_of
 
 HEIGHT_PX = 240
-CAP, CAP_COLOUR = "cap", "#D00000"
+CAP = "cap"
 
 
 def lines(rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "") -> Chart:
@@ -34,7 +34,7 @@ def lines(rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "") 
         dashes = alt.Scale(domain=kinds, range=[[1, 0], [5, 4]][: len(kinds)])
         channels["strokeDash"] = alt.StrokeDash(f"{dash}:N", scale=dashes, title=None)
         channels["tooltip"].append(f"{dash}:N")
-    drawn = _chart(rows).mark_line(point=True).encode(**channels)
+    drawn = chart_of(rows).mark_line(point=True).encode(**channels)
     about = f"{title} over the years, by {colour}: {', '.join(names)}"
     return drawn.properties(height=HEIGHT_PX, description=about)
 
@@ -46,7 +46,7 @@ def years(rows: Sequence[Row], y: str, title: str) -> Chart:
     ----------
     rows : "year", `y` and "what", which is CAP for the cap
     """
-    shared = _chart([row for row in rows if row["what"] != CAP])
+    shared = chart_of([row for row in rows if row["what"] != CAP])
     x = alt.X("year:O", title="year", axis=alt.Axis(labelAngle=0))
     bars = shared.mark_bar(color=OKABE_ITO[0]).encode(
         x=x,
@@ -57,10 +57,25 @@ def years(rows: Sequence[Row], y: str, title: str) -> Chart:
     caps = [row for row in rows if row["what"] == CAP]
     if not caps:
         return bars.properties(height=HEIGHT_PX, description=about)
-    line = _chart(caps[:1]).mark_rule(color=CAP_COLOUR, strokeDash=[5, 4])
+    line = chart_of(caps[:1]).mark_rule(color=CHOSEN, strokeDash=[5, 4])
     both = bars + line.encode(y=f"{y}:Q")
     return both.properties(height=HEIGHT_PX, description=about)
 
 
-def _chart(rows: Sequence[Row]) -> Chart:
-    return alt.Chart(alt.InlineData(values=list(rows)))
+def growth(rows: Sequence[Row], run: str) -> Chart:
+    """How the front of a run grew: hypervolume over the seconds of the run."""
+    last = rows[-1]
+    about = (
+        f"Hypervolume of the front of run {run} over time: {last['hypervolume']:.4g} after "
+        f"{last['seconds']:.1f} s and {last['evaluated']:,} candidates."
+    )
+    return (
+        chart_of(rows)
+        .mark_line(point=True, color=OKABE_ITO[0])
+        .encode(
+            x=alt.X("seconds:Q", title="time of the run [s]"),
+            y=alt.Y("hypervolume:Q", title="hypervolume of the front [1]"),
+            tooltip=["seconds:Q", "hypervolume:Q", alt.Tooltip("evaluated:Q", format=",")],
+        )
+        .properties(height=SMALL_PX, description=about)
+    )

@@ -1,0 +1,1 @@
+"""Charts as Altair specifications over plain rows: what pages and reports both draw with."""
