@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from planner.documents.figures import figure, human, unit_of
-from planner.report.blocks import Block, Heading, Points, Table, Words
+from planner.report.blocks import Block, Heading, Listing, Points, Table, Words
 from planner.report.decision import banded, plan_name
 from planner.report.gather import MONEY, Gathered
 from planner.report.words import Say
@@ -20,6 +21,11 @@ OF_CURVES = (".efficiency_", ".links.", ".power_curves.", ".engine_curves.", ".e
 GRADES = ("guess", "estimate", "paper", "vendor", "measured")
 LONGEST_SOURCE = 90
 MOST_NOTE = 400
+GIVEN = ("costing", "limits", "pin")
+"""Tables of a study file whose figures stand beside those of the fact tables."""
+
+PRICED, UNKNOWN = "price ", "NULL "
+"""How the notes of a run begin that tell where a chip's price is from, and why a figure lacks."""
 
 POWERS = (
     ("provisioned", "provisioned_w"),
@@ -89,14 +95,20 @@ def accuracy(got: Gathered, say: Say) -> Iterator[Block]:
 def register(got: Gathered, say: Say) -> Iterator[Block]:
     """The facts of the run, the weakest first."""
     yield Heading(say("register"))
-    facts = weakest_first(got.facts)
+    used = got.plan["facts_used"]
+    facts = weakest_first([fact for fact in got.facts if fact["name"] in used])
     unverified = sum(not fact["verified"] for fact in facts)
     heads = [say(f"col_{n}") for n in ("fact", "value", "band", "grade", "as_of", "source")]
     rows = [fact_row(fact) for fact in facts[:MOST_FACTS]]
-    title = say("register_table", count=figure(len(facts)), unverified=figure(unverified))
+    counts = {"count": len(facts), "unverified": unverified, "all": len(got.facts)}
+    title = say("register_table", **{name: figure(n) for name, n in counts.items()})
     yield Table(title, heads, rows, (3, 1.3, 1.6, 1.1, 1, 3.4))
     if len(facts) > MOST_FACTS:
         yield Words(say("register_rest", count=figure(len(facts) - MOST_FACTS)))
+    given = given_rows(got.record.start.study_text)
+    if given:
+        heads = [say(f"col_{n}") for n in ("given", "value")]
+        yield Table(say("given_table"), heads, given, (3, 5))
     terms = got.ends.middle.terms
     decided = [
         say("life", years=figure(float(terms.it_life_years[0]))),
@@ -106,22 +118,41 @@ def register(got: Gathered, say: Say) -> Iterator[Block]:
     yield Words(say("decided", terms=say.listed(decided)))
 
 
-def weakest_first(facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Guesses before what was measured, unchecked before checked, curves of kernels last."""
+def given_rows(text: str) -> list[list[str]]:
+    """What a study gives by itself of money, sites, limits and pinned figures, line by line.
 
-    def rank(fact: Mapping[str, Any]) -> tuple[bool, int, bool, str]:
+    Parameters
+    ----------
+    text : of the study file
+    """
+    tables = tomllib.loads(text)
+    rows = []
+    for table in GIVEN:
+        for key, value in tables.get(table, {}).items():
+            inside = value.items() if isinstance(value, dict) else [("", value)]
+            for name, one in inside:
+                shown = ", ".join(map(figure, one)) if isinstance(one, list) else figure(one)
+                rows.append([f"{table}.{key}{'.' if name else ''}{name}", shown])
+    return rows
+
+
+def weakest_first(facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Guesses before what was measured, unchecked before checked, words and curves last."""
+
+    def rank(fact: Mapping[str, Any]) -> tuple[bool, bool, int, bool, str]:
         grade = fact["grade"]
         place = GRADES.index(grade) if grade in GRADES else len(GRADES)
         name = str(fact["name"])
         is_curve = any(part in name for part in OF_CURVES)
-        return is_curve, place, bool(fact["verified"]), name
+        is_word = bool(fact["words"]) or fact["low"] is None
+        return is_curve, is_word, place, bool(fact["verified"]), name
 
     return sorted(facts, key=rank)
 
 
 def fact_row(fact: Mapping[str, Any]) -> list[str]:
     """A fact as a line: name, value, band, grade, date, source."""
-    unit = str(fact["unit"] or "")
+    unit = "" if fact["unit"] in (None, "1", "count") else str(fact["unit"])
     value = fact["words"] or f"{figure(fact['value'])} {unit}".strip()
     ends = [fact[end] for end in ("low", "high") if fact[end] is not None]
     source = str(fact["source"])
@@ -135,9 +166,21 @@ def left_out(got: Gathered, say: Say) -> Iterator[Block]:
     yield Heading(say("left_out"))
     notes = got.record.summary.notes if got.record.summary else {}
     told = ("search", "sweep_s", "priced", "resumed")
-    lines = [f"{name}: {text}" for name, text in notes.items() if name not in told]
+    chips = {got.word("accelerator", row) for row in got.choice.rows}
+    lines = [
+        _note(name, text, say)
+        for name, text in notes.items()
+        if name not in told and (not name.startswith(PRICED) or name.removeprefix(PRICED) in chips)
+    ]
     always = [say("left_out_always"), say("left_out_use")]
     yield Points([*always, *(line[:MOST_NOTE] for line in lines)])
+
+
+def _note(name: str, text: str, say: Say) -> str:
+    """A note of a run in words."""
+    if name.startswith(UNKNOWN):
+        return say("note_unknown", metric=say.metric(name.removeprefix(UNKNOWN)), why=text)
+    return f"{name.replace('_', ' ')}: {text}"
 
 
 def reproduce(got: Gathered, say: Say) -> Iterator[Block]:
@@ -154,6 +197,7 @@ def reproduce(got: Gathered, say: Say) -> Iterator[Block]:
                 run=got.record.run,
                 plan=plan_name(got, got.choice.row),
             ),
-            say("money_basis", metric=MONEY),
+            say("money_basis", metric=say.metric(MONEY)),
         ]
     )
+    yield Listing(start.study_text.strip())

@@ -63,7 +63,14 @@ class Picture:
     spec: Mapping[str, Any]
 
 
-Block = Heading | Words | Points | Table | Picture
+@dataclass(frozen=True)
+class Listing:
+    """A file letter by letter."""
+
+    text: str
+
+
+Block = Heading | Words | Points | Table | Picture | Listing
 
 
 @dataclass(frozen=True)

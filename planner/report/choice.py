@@ -10,14 +10,16 @@ import numpy as np
 
 from planner.decide.methods import knee, topsis
 from planner.decide.scaled import scaled
+from planner.metrics import find_metric
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
 
 MOST_CANDIDATES = 5
 
-ASKED, CHEAPEST, KNEE, ONLY = "asked", "cheapest", "knee", "only"
+ASKED, CHEAPEST, RATIO, KNEE, ONLY = "asked", "cheapest", "ratio", "knee", "only"
 """Why a plan was chosen: a person named it; it costs least of all that keep the limits, where
-money is an objective; it is the knee; there is one objective or plan."""
+money is an objective; it costs least for what it has, where a study wants the most for its money;
+it is the knee; there is one objective or plan."""
 
 SHORT = "falls_short"
 """Column of a front: 1 where a replay found that the plan breaks its bounds as it is priced."""
@@ -75,7 +77,9 @@ def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | Non
     Cheapest where money is an objective: every plan of a front keeps the limits, and what more
     money buys in the other objectives is told beside it. Else the knee: the plan with the least
     sum of objectives, each scaled from 0 at its best to 1 at its worst on the front, so that none
-    weighs more than another. A plan on a chip without measurements is only picked where there is
+    weighs more than another. Where a study also maximises something that is not money (a peak
+    rate), the cheapest would be the least that can be had: the money for each unit of it decides.
+    A plan on a chip without measurements is only picked where there is
     no other.
     """
     signs = objectives(study)
@@ -122,10 +126,20 @@ def _by_rule(
     names = list(signs)
     money = next((name for name in MONEY if signs.get(name) == 1.0), "")
     if money and len(signs) > 1 and len(points) > 1:
+        most = wanted_most(signs)
+        if most:
+            each = points[:, names.index(money)] / -points[:, names.index(most)]
+            return RATIO, int(np.where(may, each, np.inf).argmin())
         return CHEAPEST, int(np.where(may, points[:, names.index(money)], np.inf).argmin())
     if len(signs) == 1 or len(points) == 1:
         return ONLY, int(np.where(may, points[:, 0], np.inf).argmin())
     return KNEE, int(np.where(may, bulge, -np.inf).argmax())
+
+
+def wanted_most(signs: Mapping[str, float]) -> str:
+    """What a study maximises beside money, where it is one thing; else ""."""
+    names = [n for n, sign in signs.items() if sign < 0 and find_metric(n).unit != "USD"]
+    return names[0] if len(names) == 1 else ""
 
 
 def _i(signs: Mapping[str, float], name: str) -> int:

@@ -1,4 +1,4 @@
-"""The first page: what to buy, why this one, what stands against it, and the trade-off."""
+"""The first page: what to buy, for how much, what may go wrong and what would change it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from costdata.tco import HOURS_PER_YEAR
-from planner.decide.robust import beats_frac
 from planner.documents.figures import figure, human, unit_of
 from planner.exports.bill_of_materials import lead_weeks
-from planner.metrics import find_metric, is_at_least
-from planner.report import charts
-from planner.report.blocks import Block, Heading, Picture, Points, Table, Words
-from planner.report.choice import ASKED, CHEAPEST, KNEE
+from planner.metrics import is_at_least
+from planner.report.blocks import Block, Heading, Points, Words
+from planner.report.choice import ASKED, CHEAPEST, KNEE, RATIO, wanted_most
 from planner.report.choice import MONEY as MONEY_METRICS
 from planner.report.gather import DRAWS, MONEY, Gathered
 from planner.report.words import Say
 
 MOST_CHANGERS = 3
-MOST_COMPARED = 3
-SAME_FRAC = 5e-4
-"""Figures closer than this are told as alike."""
+RACK_DEVICES = 16
+"""Units of more devices than a server has are racks."""
 
 
 def decision(got: Gathered, say: Say) -> Iterator[Block]:
@@ -52,56 +49,6 @@ def sentence(got: Gathered, language: str) -> str:
     return _what(got, Say(language))
 
 
-def candidates(got: Gathered, say: Say) -> Iterator[Block]:
-    """The few plans it has to be held against, and what each gains or loses."""
-    yield Heading(say("candidates"))
-    names = list(got.signs)
-    if MONEY not in names:
-        names.append(MONEY)
-    first = [say(f"col_{n}") for n in ("place", "plan", "hardware", "site")]
-    heads = [*first, *(say.metric(n) for n in names), say("col_why")]
-    rows = [
-        [
-            str(place + 1),
-            plan_name(got, row),
-            f"{figure(got.value('devices', row))} × {got.word('accelerator', row)}",
-            got.word("site", row),
-            *(human(_known(got.value(n, row)), unit_of(n)) for n in names),
-            _why(got, row, say),
-        ]
-        for place, row in enumerate(got.choice.rows)
-    ]
-    title = say("candidates_table", count=len(rows), front=figure(len(got.front["plan"])))
-    shares = [0.6, 1.4, 2.4, 1.1, *(1.5 for _ in names), 3.6]
-    yield Table(title, heads, rows, shares, marked=0)
-
-
-def trade_off(got: Gathered, say: Say) -> Iterator[Block]:
-    """The front as a picture, and why the rest lost."""
-    yield Heading(say("front"))
-    pair = _pair(got)
-    if pair:
-        yield _front_picture(got, say, pair)
-    summary = got.record.summary
-    if summary:
-        masked, rejected = sum(summary.masked.values()), sum(summary.rejected.values())
-        yield Words(
-            say(
-                "lost",
-                enumerated=figure(summary.enumerated),
-                masked=figure(masked),
-                evaluated=figure(summary.evaluated),
-                rejected=figure(rejected),
-                front=figure(len(got.front["plan"])),
-            )
-        )
-        limits = [f"{name} ({figure(n)})" for name, n in summary.rejected.items() if n]
-        text = say("limits_removed", limits=say.listed(limits)) if limits else ""
-        yield Words(text or say("no_limits_removed"))
-    binds = [f"{name}: {term}" for name, term in got.plan["binds"].items()]
-    yield Words(say("binds", binds=say.listed(binds)))
-
-
 def plan_name(got: Gathered, row: int) -> str:
     """A row of the front as a reader types it."""
     return str(got.front["plan"][row])
@@ -110,7 +57,8 @@ def plan_name(got: Gathered, row: int) -> str:
 def place(got: Gathered, row: int) -> str:
     """A row that was drawn, as a plan at a site."""
     at = int(got.drawn_rows[row])
-    return f"{plan_name(got, at)} @ {got.word('site', at)}"
+    hardware = f"{figure(got.value('devices', at))} × {got.word('accelerator', at)}"
+    return f"{hardware} @ {got.word('site', at)} ({plan_name(got, at)})"
 
 
 def period(got: Gathered, say: Say) -> str:
@@ -120,34 +68,86 @@ def period(got: Gathered, say: Say) -> str:
 
 def banded(got: Gathered, name: str) -> tuple[str, str]:
     """Both ends of the band of a figure of the plan."""
-    low, high = (_known(got.value(f"{name}_{end}")) for end in ("low", "high"))
+    low, high = (known(got.value(f"{name}_{end}")) for end in ("low", "high"))
     return human(low, unit_of(name)), human(high, unit_of(name))
 
 
 def money(value: float) -> str:
     """Dollars as read."""
-    return human(_known(value), "USD")
+    return human(known(value), "USD")
 
 
-def _known(value: float) -> float | None:
+def known(value: float) -> float | None:
+    """None for what is not known."""
     return None if np.isnan(value) else value
 
 
 def _what(got: Gathered, say: Say) -> str:
     acquire = got.word("acquire")
     key = "buy" if acquire == "buy" else "lease" if acquire == "lease" else "rent"
-    return say(
-        key,
-        units=say("units", count=figure(got.value("purchase_units"))),
-        devices=figure(got.value("devices")),
-        chip=got.word("accelerator"),
-        site=got.word("site"),
-        acquire=acquire,
-        capex=money(got.value("capex_usd")),
-        usd=money(got.value(MONEY)),
-        period=period(got, say),
-        band=_band(got, MONEY, say),
+    chip = got.word("accelerator")
+    is_ready = got.is_held_by_replay
+    return (
+        ("" if is_ready else say("not_ready"))
+        + _case(got, say)
+        + say(
+            key,
+            units=_units(got, say),
+            devices=figure(got.value("devices")),
+            chip=chip,
+            rest=_rest(got, say),
+            saving=_saved(got, say),
+            site=got.word("site"),
+            acquire=acquire,
+            capex=money(got.value("capex_usd")),
+            usd=money(got.value(MONEY)),
+            period=period(got, say),
+            band=_band(got, MONEY, say),
+        )
     )
+
+
+def _case(got: Gathered, say: Say) -> str:
+    """Which of the study's cases the sentence is of; nothing where it has one."""
+    words = got.word("scenario")
+    return (
+        say("case", scenario=say.case(words))
+        if words and len(set(got.front["scenario"])) > 1
+        else ""
+    )
+
+
+def _units(got: Gathered, say: Say) -> str:
+    """Servers or racks, and how many devices each has."""
+    each = float(got.ends.middle.bill.devices_per_unit[0])
+    key = "racks" if each > RACK_DEVICES else "servers"
+    return say(key, count=figure(got.value("purchase_units")), each=figure(each))
+
+
+def _rest(got: Gathered, say: Say) -> str:
+    """Devices that are paid for and do not work: those left over in their units, and spares."""
+    bill = got.ends.middle.bill
+    counts = {"left_over": bill.stranded_devices, "spare": bill.spare_devices}
+    found = {key: float(np.asarray(n).reshape(-1)[0]) for key, n in counts.items()}
+    parts = [say(key, count=figure(n)) for key, n in found.items() if n > 0]
+    return say("rest", parts=say.listed(parts)) if parts else ""
+
+
+def _saved(got: Gathered, say: Say) -> str:
+    """Saving and payback in few words; nothing where there is none, or no rent is known."""
+    rent, own = _rent_and_own(got)
+    months = got.value("payback_months")
+    if got.word("acquire") != "buy" or not rent > own or not np.isfinite(months):
+        return ""
+    key = "saved_worth" if got.study.kind == "hardware" else "saved"
+    return say(key, saved=money(rent - own), months=f"{months:.0f}")
+
+
+def _rent_and_own(got: Gathered) -> tuple[float, float]:
+    """What renting the same and owning it cost, on one basis [$]."""
+    if got.study.kind == "hardware":
+        return got.value("rent_npv_usd"), got.value("own_npv_usd")
+    return got.value("rent_usd"), got.value(MONEY)
 
 
 def _band(got: Gathered, name: str, say: Say) -> str:
@@ -163,14 +163,14 @@ def _does(got: Gathered, say: Say) -> str:
     if got.study.kind == "serve":
         return say(
             "does_serve",
-            ttft=human(_known(got.value("ttft_s_p95")), "s"),
-            tpot=human(_known(got.value("tpot_s_p95")), "s"),
+            ttft=human(known(got.value("ttft_s_p95")), "s"),
+            tpot=human(known(got.value("tpot_s_p95")), "s"),
             per_mtoken=money(got.value("usd_per_mtoken_total")),
         )
     return say(
         "does_hardware",
-        flops=human(_known(got.value("peak_flop_per_s")), "flop/s"),
-        mw=human(_known(got.value("facility_peak_w")), "W"),
+        flops=human(known(got.value("peak_flop_per_s")), "flop/s"),
+        mw=human(known(got.value("facility_peak_w")), "W"),
     )
 
 
@@ -178,10 +178,7 @@ def _saving(got: Gathered, say: Say) -> str:
     """What renting the same would cost, for what is bought."""
     if got.word("acquire") != "buy":
         return ""
-    if got.study.kind == "hardware":
-        rent, own = got.value("rent_npv_usd"), got.value("own_npv_usd")
-    else:
-        rent, own = got.value("rent_usd"), got.value(MONEY)
+    rent, own = _rent_and_own(got)
     if np.isnan(rent):
         return say("no_rent")
     months = got.value("payback_months")
@@ -189,9 +186,10 @@ def _saving(got: Gathered, say: Say) -> str:
     return say(
         "saves" if is_ahead else "saves_never",
         rent=money(rent),
-        period=period(got, say),
+        own=money(own),
+        period=say("period_worth") if got.study.kind == "hardware" else period(got, say),
         saved=money(abs(rent - own)),
-        months=figure(months),
+        months=f"{months:.0f}",
     )
 
 
@@ -201,11 +199,36 @@ def _replayed(got: Gathered, say: Say) -> str:
         return ""
     found = got.replayed
     if found is None:
-        return say("not_replayed")
+        return " ".join([say("not_replayed"), *_others_replayed(got, say)])
     if not found.is_short:
         return say("replayed_kept", replicas=figure(found.replicas))
     needed, own = figure(found.needed), figure(found.replicas)
     return say("replayed_short", needed=needed, replicas=own, broken=found.broken or "–")
+
+
+def _others_replayed(got: Gathered, say: Say) -> Iterator[str]:
+    """What replays found of other plans of the run: how short they were, and the cheapest held."""
+    short = {name: one for name, one in got.replays.items() if one.is_short and one.replicas}
+    if short:
+        most = max(one.needed / one.replicas - 1.0 for one in short.values())
+        yield say("others_short", count=len(short), all=len(got.replays), most=f"{most:.0%}")
+    summary = got.record.summary
+    held = list(summary.tiers.get("front", ())) if summary else []
+    metric = next((n for n in MONEY_METRICS if got.signs.get(n) == 1.0), "")
+    known = [row for row in held if metric and row.get(metric) is not None]
+    if known:
+        best = min(known, key=lambda row: float(row[metric]))
+        yield say(
+            "cheapest_replayed",
+            hardware=f"{figure(best['devices'])} × {best['accelerator']}",
+            site=best["site"],
+            plan=best["plan"],
+            value=human(float(best[metric]), unit_of(metric)),
+            metric=say.metric(metric),
+            replicas=figure(got.replays[best["plan"]].needed)
+            if best["plan"] in got.replays
+            else "–",
+        )
 
 
 def _at_risk(got: Gathered, say: Say) -> Iterator[str]:
@@ -249,7 +272,7 @@ def _flips(got: Gathered, say: Say) -> str:
     cases = [
         (say.name(one.name), place(got, one.best_row), money(one.regret))
         for one in got.outcomes
-        if one.regret > SAME_FRAC * abs(one.value)
+        if one.is_beaten
     ]
     if cases and cases[0][0] == say.name(first.name):
         return say("flips_now", plan=cases[0][1], less=cases[0][2])
@@ -263,9 +286,11 @@ def _flips(got: Gathered, say: Say) -> str:
 def _rule(got: Gathered, say: Say) -> str:
     names = list(got.signs)
     metric = next((n for n in MONEY_METRICS if n in names), names[0])
-    rule = say(f"rule_{got.choice.rule}", metric=say.metric(metric))
+    most = wanted_most(got.signs)
+    per = say.metric(most) if most else ""
+    rule = say(f"rule_{got.choice.rule}", metric=say.metric(metric), per=per)
     rule += _not_measured(got, say, metric)
-    if got.choice.rule not in (ASKED, CHEAPEST, KNEE):
+    if got.choice.rule not in (ASKED, CHEAPEST, RATIO, KNEE):
         return rule
     picks = {name: plan_name(got, row) for name, row in got.choice.picks.items()}
     return rule + (" " if say.language == "en" else "") + say("rule_others", **picks)
@@ -281,62 +306,3 @@ def _not_measured(got: Gathered, say: Say, metric: str) -> str:
     return apart + say(
         "rule_passed", plan=plan_name(got, best), chip=got.word("accelerator", best)
     )
-
-
-def _why(got: Gathered, row: int, say: Say) -> str:
-    """Why a candidate is in the table, and what it gains and loses against the choice."""
-    best = got.choice.best_in.get(row, ())
-    why = (
-        say("best_in", metrics=say.listed([say.metric(n) for n in best]))
-        if best
-        else say("balanced")
-    )
-    if row == got.choice.row:
-        return say.listed([say("is_chosen"), why]) if best else say("is_chosen")
-    parts = [why, *_against(got, row, say)]
-    cheaper = beats_frac(*(got.odds.values[MONEY][:, got.drawn_at(r)]
-                           for r in (row, got.choice.row)))  # fmt: skip
-    parts.append(say("beaten_odds", share=f"{cheaper:.0%}"))
-    return "; ".join(parts)
-
-
-def _against(got: Gathered, row: int, say: Say) -> Iterator[str]:
-    """What a candidate has more and less of than the choice."""
-    names = dict.fromkeys([MONEY, *got.signs])
-    for name in list(names)[:MOST_COMPARED]:
-        own, base = got.value(name, row), got.value(name)
-        if np.isnan(own) or np.isnan(base) or abs(own - base) <= SAME_FRAC * abs(base):
-            continue
-        gap = human(abs(own - base), unit_of(name))
-        words = (
-            gap
-            if find_metric(name).unit in ("USD", "kgCO2e", "day")
-            else f"{gap} {say.metric(name)}"
-        )
-        yield say("more" if own > base else "less", figure=words)
-
-
-def _pair(got: Gathered) -> tuple[str, str] | None:
-    """What the chart is of: money upward, the objective that money buys along."""
-    names = list(got.signs)
-    if len(names) < 2 or len(got.front["plan"]) < 2:
-        return None
-    cost = next((n for n in MONEY_METRICS if n in names), names[0])
-    others = [n for n in names if n != cost and np.ptp(np.asarray(got.front[n], float)) > 0]
-    return (others[0], cost) if others else None
-
-
-def _front_picture(got: Gathered, say: Say, pair: tuple[str, str]) -> Picture:
-    other, cost = pair
-    rows = np.asarray(
-        [got.value(cost, r) * got.signs[cost] for r in range(len(got.front["plan"]))]
-    )
-    best = plan_name(got, int(np.nanargmin(rows)))
-    named = {row: str(i + 1) for i, row in enumerate(got.choice.rows)}
-    chips = {str(name) for name in got.front["accelerator"]}
-    colour = "accelerator" if len(chips) > 1 else "site"
-    if "scenario" in got.front and len({str(s) for s in got.front["scenario"]}) > 1:
-        colour = "scenario"
-    words = say("front_words", count=figure(len(rows)), x=say.metric(other), y=say.metric(cost))
-    title = say("front_title", best=best, count=figure(len(rows)))
-    return Picture(title, words, charts.front(got.front, pair, got.choice.row, named, colour, say))

@@ -81,6 +81,7 @@ class Gathered:
     ends : of the chosen row
     parts : of the rows drawn
     replayed : what the replay of the plan found, None where it was not replayed
+    replays : of all plans of the run that were replayed
     """
 
     record: RunRecord
@@ -99,6 +100,7 @@ class Gathered:
     ends: Ends
     parts: list[Part]
     replayed: OfReplay | None
+    replays: Mapping[str, OfReplay]
 
     @property
     def signs(self) -> dict[str, float]:
@@ -114,6 +116,12 @@ class Gathered:
         """A word of a row."""
         at = self.choice.row if row is None else row
         return str(self.front[name][at]) if name in self.front else ""
+
+    @property
+    def is_held_by_replay(self) -> bool:
+        """A replay found that the plan keeps its bounds as priced; true of other studies."""
+        is_kept = self.replayed is not None and not self.replayed.is_short
+        return is_kept or self.study.kind != "serve"
 
     @cached_property
     def sources(self) -> list[Source]:
@@ -183,6 +191,7 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         ends=own,
         parts=parts,
         replayed=replays.get(str(front["plan"][choice.row])),
+        replays=replays,
     )
 
 

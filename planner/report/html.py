@@ -6,7 +6,7 @@ from html import escape
 
 import vl_convert
 
-from planner.report.blocks import Block, Heading, Paper, Picture, Points, Table, Words
+from planner.report.blocks import Block, Heading, Listing, Paper, Picture, Points, Table, Words
 from planner.report.fonts import registered
 
 STYLE = """
@@ -55,6 +55,8 @@ def _block(block: Block) -> str:
             return f"<p{mark}>{escape(text)}</p>"
         case Points(lines):
             return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+        case Listing(text):
+            return f'<pre class="wide">{escape(text)}</pre>'
         case Table():
             return _table(block)
         case Picture(title, words, spec):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from planner.report.basis import accuracy, carbon, left_out, power, register, reproduce
 from planner.report.blocks import Block, Paper
-from planner.report.decision import candidates, decision, trade_off
+from planner.report.candidates import candidates, trade_off
+from planner.report.decision import decision
 from planner.report.gather import Gathered
 from planner.report.words import Say
 from planner.report.worth import bridge, cash, scenarios, sensitivity

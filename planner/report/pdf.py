@@ -12,7 +12,7 @@ from typing import Any
 import typst
 import vl_convert
 
-from planner.report.blocks import Block, Heading, Paper, Picture, Points, Table, Words
+from planner.report.blocks import Block, Heading, Listing, Paper, Picture, Points, Table, Words
 from planner.report.fonts import FAMILY, folder, registered
 
 TEMPLATE = Path(__file__).with_name("report.typ")
@@ -53,6 +53,8 @@ def _block(block: Block, place: int, room: Path) -> Mapping[str, Any]:
             return {"kind": "words", "text": text, "is_decision": is_decision}
         case Points(lines):
             return {"kind": "points", "lines": list(lines)}
+        case Listing(text):
+            return {"kind": "listing", "text": text}
         case Table(title, heads, rows, shares, marked):
             return {
                 "kind": "table",

@@ -21,6 +21,8 @@ CARBON_USD_PER_T = 100.0
 WACC_UP = 0.02
 USED_FRAC = 0.7
 AS_IT_IS = "as it is"
+SAME_FRAC = 5e-4
+"""Figures closer than this are told as alike."""
 
 Change = Callable[[Inputs], Inputs]
 
@@ -46,6 +48,11 @@ class Outcome:
     def regret(self) -> float:
         """What the plan costs beyond the best of the scenario [$]."""
         return self.value - self.best
+
+    @property
+    def is_beaten(self) -> bool:
+        """Another plan costs less, by more than figures are told apart."""
+        return self.regret > SAME_FRAC * abs(self.value)
 
 
 def _with_terms(**factors: Callable[[Floats], Floats]) -> Change:

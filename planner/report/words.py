@@ -54,6 +54,16 @@ class Say:
         found = _phrases()["metric"].get(name)
         return str(found[self.language]) if found else name
 
+    def case(self, words: str) -> str:
+        """A case of a study, "capex_usd = 200,000,000", as its reader knows it."""
+        name, sign, value = words.partition(" = ")
+        return self.metric(name) + sign + value
+
+    def term(self, words: str) -> str:
+        """A term of a sum with its share, "own_step (73%)", as its reader knows it."""
+        name, apart, share = words.partition(" (")
+        return self.name(name) + apart + share
+
     def listed(self, words: Sequence[str]) -> str:
         """Words one after the other."""
         return ("、" if self.language == "zh" else ", ").join(words)

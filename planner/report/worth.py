@@ -11,6 +11,7 @@ from planner.report import charts
 from planner.report.blocks import Block, Heading, Picture, Table, Words
 from planner.report.decision import money, place
 from planner.report.gather import MONEY, Gathered
+from planner.report.what_if import Outcome
 from planner.report.words import Say
 
 
@@ -59,22 +60,19 @@ def _sources(got: Gathered, say: Say) -> Iterator[Block]:
     rows = [
         [
             say.name(one.name),
-            _share(one.alone_frac),
-            _share(one.total_frac),
+            f"{one.alone_frac:.1%}",
+            f"{one.total_frac:.1%}",
             money(one.mean_size),
             money(one.spread),
         ]
         for one in got.sources
     ]
     first = got.sources[0]
-    title = say("sources_title", first=say.name(first.name), share=_share(first.total_frac))
+    title = say("sources_title", first=say.name(first.name), share=f"{first.total_frac:.0%}")
     yield Table(title, heads, rows, (2.4, 1.4, 1.6, 1.6, 1.6), marked=0)
-    yield Words(say("sources_words"))
-
-
-def _share(value: float) -> str:
-    """A share of variance; estimates a little below 0 are 0."""
-    return f"{max(value, 0.0):.1%}"
+    alone = sum(one.alone_frac for one in got.sources)
+    total = sum(one.total_frac for one in got.sources)
+    yield Words(say("sources_words", alone=f"{alone:.0%}", total=f"{total:.0%}"))
 
 
 def scenarios(got: Gathered, say: Say) -> Iterator[Block]:
@@ -87,17 +85,26 @@ def scenarios(got: Gathered, say: Say) -> Iterator[Block]:
             say.name(one.name),
             money(one.value),
             f"{one.value / base - 1.0:+.0%}" if one is not got.outcomes[0] else "",
-            place(got, one.best_row),
-            money(one.regret),
+            _best_of(got, one),
+            money(one.regret) if one.is_beaten else "–",
         ]
         for one in got.outcomes
     ]
     yield Table(say("what_if_table"), heads, rows, (2.4, 1.6, 1, 2.4, 1.4), marked=0)
-    worst = max(one.regret for one in got.outcomes)
-    yield Words(say("worst_regret", regret=money(worst)))
+    beaten = [one.regret for one in got.outcomes if one.is_beaten]
+    if beaten:
+        yield Words(say("worst_regret", regret=money(max(beaten))))
+    else:
+        yield Words(say("no_regret"))
     if got.idle:
         names = [say.name(name) for name in got.idle]
         yield Words(say("idle", names=say.listed(names)))
+
+
+def _best_of(got: Gathered, one: Outcome) -> str:
+    """The cheapest plan of a scenario: the choice itself where none is cheaper by a figure."""
+    at = got.drawn_at(got.choice.row)
+    return place(got, one.best_row if one.is_beaten else at)
 
 
 def bridge(got: Gathered, say: Say) -> Iterator[Block]:

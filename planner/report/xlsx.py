@@ -12,7 +12,7 @@ import xlsxwriter
 
 from planner.documents.figures import values_of
 from planner.report.basis import weakest_first
-from planner.report.blocks import Heading, Paper, Points, Table, Words
+from planner.report.blocks import Heading, Listing, Paper, Points, Table, Words
 from planner.report.gather import Gathered
 from planner.report.sums import Line, cost_lines
 from planner.report.words import Say
@@ -67,6 +67,10 @@ def _summary(sheet: Any, paper: Paper, styles: Mapping[str, Any]) -> None:
                 at += 1
             case Points(lines):
                 for line in lines:
+                    sheet.write_string(at, 0, line)
+                    at += 1
+            case Listing(text):
+                for line in text.splitlines():
                     sheet.write_string(at, 0, line)
                     at += 1
             case Table():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.study.read import Study
-from planner.uncertainty.indices import figure_of_inputs, morris, sobol
+from planner.uncertainty.indices import Index, figure_of_inputs, morris, sobol
 from planner.uncertainty.inputs import Ends
 
 SAMPLES = 1024
@@ -29,7 +29,9 @@ class Source:
     Parameters
     ----------
     name : of the input
-    alone_frac, total_frac : share of the variance alone, and with all it acts upon (Sobol) [1]
+    alone_frac, total_frac : share of the variance alone, and with all it acts upon (Sobol), 0 to 1
+        and the first never above the second; the first add up to 1 at most, the second to 1 at
+        least, since what two inputs do together counts for both [1]
     mean_size, spread : of the elementary effects (Morris) as the input crosses its 90% band, in
         the unit of the figure
     """
@@ -69,8 +71,7 @@ def sources(ends: Ends, study: Study, metric: str, seed: int) -> list[Source]:
     found = [
         Source(
             one.name,
-            one.alone_frac,
-            one.total_frac,
+            *_shares(one),
             effects[one.name].mean_size,
             effects[one.name].spread,
         )
@@ -78,3 +79,9 @@ def sources(ends: Ends, study: Study, metric: str, seed: int) -> list[Source]:
     ]
     moving = [one for one in found if one.mean_size > 0]
     return sorted(moving, key=lambda one: (-one.total_frac, one.name))
+
+
+def _shares(one: Index) -> tuple[float, float]:
+    """Both shares of an input within what they can be: their estimates miss it by a little."""
+    total = min(max(one.total_frac, 0.0), 1.0)
+    return min(max(one.alone_frac, 0.0), total), total

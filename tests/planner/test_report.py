@@ -1,6 +1,7 @@
 """Reports of small runs: what they say is what the run says, whatever the file."""
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ from small_hardware import OPEN
 from planner.archive.store import Archive
 from planner.costing.recost import repriced
 from planner.documents.figures import human
-from planner.report.blocks import Points
+from planner.report.basis import given_rows
+from planner.report.blocks import Points, Table
 from planner.report.choice import chosen
-from planner.report.gather import gather, replays_of
+from planner.report.decision import decision, sentence
+from planner.report.gather import OfReplay, gather, replays_of
 from planner.report.html import html
 from planner.report.paper import paper
 from planner.report.pdf import pdf
@@ -224,6 +227,47 @@ def test_a_chip_that_nobody_measured_is_not_chosen_by_itself():
     assert chosen(study, front, np.arange(2), None).row == 1
     assert chosen(study, {**front, "validated": np.array([0, 0])}, np.arange(2), None).row == 0
     assert chosen(study, front, np.arange(2), 0).row == 0
+
+
+def test_the_most_for_the_money_is_not_the_least_that_can_be_had():
+    """A budget for the highest rate would buy half of it, since that is cheaper by a fortieth."""
+    text = OPEN + '\n[objectives]\nminimise = ["capex_usd"]\nmaximise = ["peak_flop_per_s"]\n'
+    study = study_from_text(text, "x", Path.cwd(), catalogue_names())
+    front = {
+        "plan": np.array(["a", "b"]), "site": np.array(["se", "se"]),
+        "accelerator": np.array(["X", "Y"]), "devices": np.array([1, 1]),
+        "capex_usd": np.array([228.0, 234.0]), "peak_flop_per_s": np.array([5.6, 10.8]),
+    }  # fmt: skip
+    found = chosen(study, front, np.arange(2), None)
+    assert (found.row, found.rule) == (1, "ratio")
+
+
+def test_a_plan_that_no_replay_has_held_is_not_sold_as_ready(got):
+    """A board would order a fleet that its siblings' replays found a sixth too small."""
+    short = {"a": OfReplay(191.0, 224.0, ""), "b": OfReplay(4.0, 4.0, "")}
+    serve = replace(got, study=replace(got.study, kind="serve"), replays=short)
+    assert not serve.is_held_by_replay
+    assert sentence(serve, "en").startswith("Do not order yet")
+    held = replace(serve, replayed=short["b"])
+    assert sentence(held, "en").startswith("Buy ")
+    assert not replace(serve, replayed=short["a"]).is_held_by_replay
+    said = "; ".join(line for block in decision(serve, Say("en")) if isinstance(block, Points)
+                     for line in block.lines)  # fmt: skip
+    assert "1 needed up to 17% more replicas" in said
+
+
+def test_the_register_is_of_the_plan_and_of_what_the_study_gives(got):
+    """A reader would search the guesses of other chips, and miss a price that was typed in."""
+    said = texts(paper(got, "en"))
+    chip = got.word("accelerator")
+    others = {"H100-SXM", "A100-80GB-SXM", "B200-SXM"} - {chip}
+    tables = [block for block in paper(got, "en").blocks if isinstance(block, Table)]
+    names = [row[0] for table in tables if table.heads[0] == "fact" for row in table.rows]
+    assert names
+    assert not [name for name in names if name.split(".")[0] in others]
+    given = dict(given_rows("[pin]\ngoodput_frac = 0.9\n[costing]\nprice_usd = { X = 5 }\n"))
+    assert given == {"costing.price_usd.X": "5", "pin.goodput_frac": "0.9"}
+    assert got.record.start.study_text.strip() in "\n".join(said)
 
 
 def test_a_limit_that_the_end_of_the_band_breaks_is_told(db, tmp_path):

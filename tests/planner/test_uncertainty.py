@@ -142,6 +142,7 @@ def test_sources_name_every_input_that_moves_the_cost_and_no_other(run):
     assert [s.total_frac for s in found] == sorted((s.total_frac for s in found), reverse=True)
     assert sum(source.alone_frac for source in found) == pytest.approx(1.0, abs=0.05)
     assert sources(one, study, "usd", seed=1) == found
+    assert all(0.0 <= source.alone_frac <= source.total_frac <= 1.0 for source in found)
 
 
 def test_an_effect_that_is_straight_is_the_width_of_its_band(run):
