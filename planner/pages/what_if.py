@@ -17,8 +17,9 @@ from planner.costing.second_pass import Costed
 from planner.costing.terms import terms_of
 from planner.documents.figures import figure, human, offered, scale_of, unit_of, values_of
 from planner.metrics import find_metric
-from planner.pages import desk
+from planner.pages import desk, error_band
 from planner.pages.desk import Desk
+from planner.pages.error_band import Counted
 from planner.pages.points import axes_of, colour_of, ids_of, points_of, shape_of
 from planner.pages.words import plain
 from planner.runs.kinds import kind_of
@@ -96,9 +97,10 @@ def draw() -> None:
         settings = _sliders(found, list(knobs(stored)))
         if words := fixed_by_scenarios(stored.study):
             st.caption(plain(words))
+        how = error_band.asked()
     changed = priced(read, settings) if settings else stored
     with right:
-        _front(found, stored, changed, settings)
+        _front(found, stored, changed, settings, how)
     if changed.costed is not None and found.ids:
         _chosen(found, stored, changed)
 
@@ -179,9 +181,12 @@ def _slide(knob: Knob, key: str) -> bool:
     return not np.isclose(value, knob.stored, rtol=1e-9)
 
 
-def _front(found: Desk, stored: Repriced, changed: Repriced, settings: Sequence[str]) -> None:
+def _front(
+    found: Desk, stored: Repriced, changed: Repriced, settings: Sequence[str], how: Counted
+) -> None:
     """Both fronts in one chart, and in words how they differ."""
-    before, after = (_on_front(priced.costed) for priced in (stored, changed))
+    before, now = _on_front(stored.costed), error_band.held(changed, how)
+    after = now.shown
     names = offered(before or after, found.objectives)
     if not names:
         st.warning("Nothing is feasible under these prices, nor was under the stored ones.")
@@ -195,19 +200,24 @@ def _front(found: Desk, stored: Repriced, changed: Repriced, settings: Sequence[
     axes = axes_of(before or after, picked, (False, False))
     words = "how far figures may be off: bars from X_low to X_high"
     is_banded = st.toggle("90% bands", key=desk.kept("if_bands", False), help=words)
+    is_banded = is_banded or how.scale != 1.0
     rows, old, chosen = (
         points_of(plans, axes, found.objectives, is_banded=is_banded) if plans else []
         for plans in (after, before, alone(changed, found.chosen)[0])
     )
     if rows:
         shades = colour_of("site", found.record.start.resolved, rows)
-        ring = chosen[0] if chosen else None
+        own = [row for row in rows if row["id"] == found.chosen] or chosen
+        ring = own[0] if own else None
         chart = pareto(rows, axes, shades, shape_of(rows, "site"), ring, old)
         st.altair_chart(chart, width="stretch", key="if_chart")
     else:
         st.warning("Nothing is feasible under these prices.")
     words = difference(ids_of(before), ids_of(after))
     st.caption(f"{words} Grey: as the run was priced. {_speed(changed)}")
+    odds = error_band.odds_of(changed, now.plans, found.chosen, how)
+    if odds:
+        st.caption(plain(error_band.told(odds, found.chosen)))
     if settings:
         words = " ".join(f"--set {setting}" for setting in settings)
         st.code(f"planner recost {found.run} {words}", language="bash", wrap_lines=True)

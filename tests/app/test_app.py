@@ -99,6 +99,11 @@ def test_the_marks_of_the_chart_carry_their_plans(app):
 def drawn(app, key):
     """The rows of each layer of a chart, in the order in which they are drawn."""
     (chart,) = (c for c in app.get("vega_lite_chart") if c.proto.id.endswith(f"-{key}"))
+    return layers_of(chart)
+
+
+def layers_of(chart):
+    """The same of a chart that is at hand."""
     spec = json.loads(chart.proto.spec)
     named = {one.name: one.data.data for one in chart.proto.datasets}
     tables = [layer.get("data", spec.get("data", {}))["name"] for layer in spec["layer"]]
@@ -258,6 +263,27 @@ def test_the_button_puts_prices_back(app):
     app.button(key="reset").click().run()
     assert figures(app) == before
     assert not app.code
+
+
+def test_more_error_counted_moves_the_front_the_bars_and_the_odds(app):
+    """The slider would be of nothing, and a plan within a hair of its limit look safe."""
+
+    def shown():
+        tables = layers_of(app.get("vega_lite_chart")[0])
+        odds = [c.value for c in app.caption if c.value.startswith("In 200 draws")]
+        return len(tables), max(row["y"] for rows in tables for row in rows), odds
+
+    turned(app, "what_if")
+    layers, slowest, odds = shown()
+    assert len(odds) == 1
+    next(s for s in app.slider if s.label.startswith("Error band")).set_value(2.0).run()
+    wider, same, others = shown()
+    assert wider > layers
+    assert same == slowest
+    assert others != odds
+    next(t for t in app.toggle if t.label.startswith("hold plans")).set_value(True).run()
+    assert not app.exception
+    assert shown()[1] > slowest
 
 
 def test_removed_candidates_are_all_counted(app, stored):

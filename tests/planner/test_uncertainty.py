@@ -9,6 +9,13 @@ from planner.costing.recost import repriced, stored_study
 from planner.costing.second_pass import front_columns
 from planner.decide.robust import win_frac
 from planner.uncertainty.draws import drawn
+from planner.uncertainty.error_scale import (
+    OF_THE_MODEL,
+    end_of,
+    front_at_bad_end,
+    widened,
+    with_error,
+)
 from planner.uncertainty.figures import figures_of
 from planner.uncertainty.indices import figure_of_inputs, morris, sobol
 from planner.uncertainty.inputs import MOVED
@@ -152,3 +159,38 @@ def test_an_effect_that_is_straight_is_the_width_of_its_band(run):
     widths = {swing.name: swing.width for swing in tornado(one, study, "usd")}
     (staff,) = (s for s in sources(one, study, "usd", seed=1) if s.name == "staff")
     assert staff.mean_size == pytest.approx(widths["staff"], rel=0.35)
+
+
+def test_a_scaled_band_meets_the_table_at_one_and_the_figure_at_nothing():
+    """Half of an error would be counted as all of it."""
+    columns = {"days": [10.0], "days_low": [5.0], "days_high": [40.0], "usd": [3.0]}
+    for scale, low, high in ((1.0, 5.0, 40.0), (0.0, 10.0, 10.0), (2.0, 2.5, 160.0)):
+        found = widened(columns, ["days", "usd"], scale)
+        assert found["days_low"] == pytest.approx([low])
+        assert found["days_high"] == pytest.approx([high])
+    assert end_of(columns, "usd", 3.0, "high") == pytest.approx([3.0])
+
+
+def test_the_front_at_the_bad_end_is_counted_by_hand():
+    """A plan that nobody measured would keep its place however wrong its speed may be."""
+    columns = {
+        "days": [10.0, 9.0, 8.0], "days_low": [9.0, 4.0, 7.0], "days_high": [11.0, 30.0, 9.0],
+        "usd": [1.0, 2.0, 3.0],
+    }  # fmt: skip
+    signs, may = {"days": 1.0, "usd": 1.0}, np.ones(3, dtype=bool)
+    worst, is_front = front_at_bad_end(columns, signs, {}, may, 1.0)
+    assert worst["days"] == pytest.approx([11.0, 30.0, 9.0])
+    assert is_front.tolist() == [True, False, True]
+    assert front_at_bad_end(columns, signs, {}, may, 0.0)[1].tolist() == [True, True, True]
+    limited = front_at_bad_end(columns, signs, {"days": 10.0}, may, 1.0)[1]
+    assert limited.tolist() == [False, False, True]
+
+
+def test_no_error_of_the_model_leaves_prices_alone_and_no_other_input(run):
+    """The odds of a front would follow the slider through the price of servers."""
+    _, study, _, (part,) = run
+    (none,), (same,) = with_error([part], 0.0), with_error([part], 1.0)
+    assert not set(none.ends.uncertain()) & set(OF_THE_MODEL)
+    assert set(same.ends.uncertain()) == set(part.ends.uncertain())
+    assert set(part.ends.uncertain()) - set(OF_THE_MODEL) == set(none.ends.uncertain())
+    assert study.kind == "train"
