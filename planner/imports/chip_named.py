@@ -1,11 +1,12 @@
-"""Which chip of the catalogue a file speaks of, and how its devices lie in scale-up domains."""
+"""Which chip and model of the catalogue a file speaks of, and how devices lie in domains."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from costdata.configs import read_model
 from planner.imports.found import Given
-from simkernel.errors import BadFile, BadStudy
+from simkernel.errors import BadFile, BadStudy, PlanError, unknown
 
 
 def chip_named(given: Given, labels: Iterable[str], where: str) -> str:
@@ -35,6 +36,26 @@ def chip_named(given: Given, labels: Iterable[str], where: str) -> str:
             "(--set accelerator=H100-SXM)"
         )
     return name
+
+
+def model_named(given: Given, told: str, where: str) -> str:
+    """The catalogue's name of a model that a file names; no file is opened for it.
+
+    Raises
+    ------
+    BadFile : no model of that name
+    """
+    found = given.catalog.resolve("model", told) or told.strip("/").replace("/", "--")
+    try:
+        if found.endswith(".json"):
+            raise unknown("model", found, ())
+        read_model(found)
+    except PlanError as error:
+        raise BadFile(
+            f"{where}: model {told!r} is not in the catalogue; give --set model=NAME, a name that "
+            "planner catalog list model has"
+        ) from error
+    return found
 
 
 def count_given(given: Given, name: str) -> int | None:

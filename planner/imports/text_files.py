@@ -68,3 +68,17 @@ def read_lines(path: Path) -> Iterator[str]:
                     f"{MOST_LOG_BYTES:,} in all; give the log alone"
                 )
             yield line.rstrip("\n")
+
+
+def read_text(path: Path) -> str:
+    """A whole file of text.
+
+    Raises
+    ------
+    BadFile : as `opened`, or longer than agreed
+    """
+    with opened(path) as text:
+        found = text.read(MOST_LOG_BYTES + 1)
+    if len(found) > MOST_LOG_BYTES:
+        raise BadFile(f"{path.name} has more than {MOST_LOG_BYTES:,} letters; give one run")
+    return found

@@ -15,7 +15,11 @@ ROOMS_OF = {
     "numba": ("simkernel/replay/*",),
     "moocore": ("planner/pareto.py",),
     "highspy": ("planner/fleet/highs.py",),
-    "duckdb": ("planner/archive/*", "planner/calibration/engine_timings.py"),
+    "duckdb": (
+        "planner/archive/*",
+        "planner/calibration/engine_timings.py",
+        "planner/imports/kinds/operator_tables.py",
+    ),
     "pyarrow": ("planner/archive/*",),
     "pydantic": ("planner/study/*",),
     "typer": ("planner/cli.py", "planner/commands/*"),

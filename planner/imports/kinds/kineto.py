@@ -26,6 +26,7 @@ from planner.imports.found import Found, Given
 from planner.imports.json_stream import stream
 from planner.imports.kernel_kinds import COMMUNICATION, KINDS, PRODUCT, kind_of
 from planner.imports.left_out import product_errors
+from planner.imports.timed_rows import product_row
 from simkernel.errors import BadFile
 
 SETTINGS = {"accelerator": "chip, where the trace's name of it is not in the catalogue"}
@@ -98,7 +99,10 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     for trace in traces:
         told.append(_split(trace))
         _add_products(trace, times, left)
-    rows = [_row(chip, shape, seconds) for shape, seconds in sorted(times.items())]
+    rows = [
+        product_row(chip, precision, (m, k, n), "in_step", seconds)
+        for (precision, m, k, n), seconds in sorted(times.items())
+    ]
     kept_s = sum(sum(seconds) for seconds in times.values())
     product_s = sum(one["kernel_s"] * one["product_frac"] for one in told)
     return Found(
@@ -281,19 +285,3 @@ def _add_products(trace: _Trace, times: dict[Shape, list[float]], left: dict[str
             left[f"products in {kind_name}"] += seconds
         elif seconds > 0:
             times[PRECISION_OF[kind_name], rows, inner, columns].append(seconds)
-
-
-def _row(chip: str, shape: Shape, seconds: Sequence[float]) -> dict[str, str]:
-    precision, rows, inner, columns = shape
-    low, middle, high = np.quantile(seconds, (0.25, 0.5, 0.75))
-    return {
-        "accelerator": chip,
-        "precision": precision,
-        "rows": str(rows),
-        "inner": str(inner),
-        "columns": str(columns),
-        "timed": "in_step",
-        "seconds": f"{middle:.6g}",
-        "timings": str(len(seconds)),
-        "spread_frac": f"{(high - low) / (2.0 * middle):.3g}",
-    }

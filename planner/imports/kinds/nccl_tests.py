@@ -20,6 +20,7 @@ from planner.imports.chip_named import chip_named, inside_domain
 from planner.imports.found import Found, Given
 from planner.imports.left_out import message_errors
 from planner.imports.text_files import read_lines
+from planner.imports.timed_rows import collective_row
 from simkernel.errors import BadFile, BadStudy
 
 SETTINGS = {
@@ -86,7 +87,10 @@ def read(paths: Sequence[Path], given: Given) -> Found:
         faults.append(f"{', '.join(p.name for p in paths)}: no row of nccl-tests output was found")
     if faults:
         raise BadFile(*faults)
-    rows = [_row(key, seconds) for key, seconds in sorted(timed.items())]
+    rows = [
+        collective_row(chip, operation, (inside, domains), size, seconds)
+        for (chip, operation, inside, domains, size), seconds in sorted(timed.items())
+    ]
     groups = sorted({(key[0], key[1], key[2] * key[3]) for key in timed})
     summary = "; ".join(f"{chip} {operation} of {ranks}" for chip, operation, ranks in groups)
     errors = {
@@ -216,18 +220,3 @@ def _bus_frac(operation: str, ranks: int) -> float:
     if operation == "send":
         return 1.0
     return (2.0 if operation == "all_reduce" else 1.0) * (ranks - 1) / ranks
-
-
-def _row(key: tuple[str, str, int, int, int], seconds: Sequence[float]) -> dict[str, str]:
-    chip, operation, inside, domains, size = key
-    low, middle, high = np.quantile(seconds, (0.25, 0.5, 0.75))
-    return {
-        "accelerator": chip,
-        "operation": operation,
-        "inside": str(inside),
-        "domains": str(domains),
-        "payload_bytes": str(size),
-        "seconds": f"{middle:.6g}",
-        "timings": str(len(seconds)),
-        "spread_frac": f"{(high - low) / (2.0 * middle):.3g}",
-    }

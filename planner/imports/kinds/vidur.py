@@ -1,0 +1,109 @@
+"""Profiling tables of Vidur (mlp.csv, linear_op.csv): milliseconds of the products of a layer.
+
+Columns are those of microsoft/vidur, vidur/profiling/mlp: `time_stats.OPERATOR.median` beside the
+model's widths, tokens and tensor ranks. A zero stands there for what was not timed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from costdata.facts import as_cells
+from planner.imports.chip_named import chip_named
+from planner.imports.found import Found, Given
+from planner.imports.left_out import product_errors
+from planner.imports.text_files import read_text
+from planner.imports.timed_rows import product_row
+from simkernel.errors import BadFile, BadStudy
+from simkernel.hardware import PRECISIONS
+
+SETTINGS = {
+    "accelerator": "chip that was profiled",
+    "precision": "of the products; fp16 unless given",
+}
+
+WIDTHS = (
+    "num_tokens", "num_tensor_parallel_workers", "n_head", "n_kv_head", "n_embd",
+    "n_expanded_embd", "use_gated_mlp",
+)  # fmt: skip
+OPERATORS = ("attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj")
+
+
+def read(paths: Sequence[Path], given: Given) -> Found:
+    """Products of some tables.
+
+    Raises
+    ------
+    BadFile : every fault of all files
+    """
+    chip = chip_named(given, (), ", ".join(path.name for path in paths))
+    precision = given.text("precision") or "fp16"
+    if precision not in PRECISIONS:
+        raise BadStudy(f"precision = {precision!r} is none of {', '.join(PRECISIONS)}")
+    times: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    faults: list[str] = []
+    missing = 0
+    for path in paths:
+        header, rows = as_cells(path.name, read_text(path))
+        lacking = [name for name in (*WIDTHS, *map(_column, OPERATORS)) if name not in header]
+        if lacking:
+            faults.append(f"{path.name} lacks {', '.join(lacking)}; give mlp.csv of a profile")
+            continue
+        for line, row in enumerate(rows, start=2):
+            try:
+                missing += _add(times, row)
+            except ValueError as error:
+                faults.append(f"{path.name} line {line}: {error}")
+    if not times and not faults:
+        faults.append(f"{', '.join(p.name for p in paths)}: no product was timed")
+    if faults:
+        raise BadFile(*faults)
+    found = [
+        product_row(chip, precision, shape, "alone", seconds)
+        for shape, seconds in sorted(times.items())
+    ]
+    notes = [f"{missing} zeros are taken as not timed"] if missing else []
+    told = {"shapes": len(found), "errors": product_errors(given.catalog, chip, found)}
+    return Found({"product_times": found}, f"{chip}: {len(found)} products", told, notes)
+
+
+def _column(operator: str) -> str:
+    return f"time_stats.{operator}.median"
+
+
+def _add(times: dict[tuple[int, int, int], list[float]], row: Mapping[str, str]) -> int:
+    """The products of a row; how many of them were not timed.
+
+    Raises
+    ------
+    ValueError : a width or a time that cannot be
+    """
+    tokens, ranks, heads, kv_heads, hidden, width = (_whole(row, name) for name in WIDTHS[:6])
+    wide = width * (2 if row["use_gated_mlp"].lower() == "true" else 1)
+    dim = hidden // heads
+    shapes = {
+        "attn_pre_proj": (hidden, (heads + 2 * kv_heads) * dim // ranks),
+        "attn_post_proj": (hidden // ranks, hidden),
+        "mlp_up_proj": (hidden, wide // ranks),
+        "mlp_down_proj": (width // ranks, hidden),
+    }
+    missing = 0
+    for operator, (inner, columns) in shapes.items():
+        milliseconds = float(row[_column(operator)] or 0.0)
+        if not 0.0 <= milliseconds < np.inf:
+            raise ValueError(f"{operator} took {milliseconds} ms; wanted a time")
+        missing += milliseconds == 0.0
+        if milliseconds > 0.0:
+            times[tokens, inner, columns].append(milliseconds * 1e-3)
+    return missing
+
+
+def _whole(row: Mapping[str, str], name: str) -> int:
+    number = float(row[name])
+    if number != int(number) or number < 1:
+        raise ValueError(f"{name} = {row[name]!r} is no whole number above zero")
+    return int(number)
