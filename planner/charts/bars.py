@@ -96,7 +96,7 @@ def bars(
     """
     shared = chart_of(rows)
     y = alt.Y(f"{name}:N", sort=[row[name] for row in rows], axis=_names())
-    x = _from_zero(count, count, [row[count] for row in rows])
+    x = _from_zero(count, f"{count} [count]", [row[count] for row in rows])
     drawn = shared.mark_bar(height=BAR_PX - 8).encode(y=y, x=x, color=_shaded(colour, shades))
     words = shared.mark_text(align="left", dx=5, color=MARKED).encode(
         y=y, x=x, text=alt.Text(f"{count}:Q", format=",")
@@ -158,7 +158,7 @@ def stacked(
         .mark_bar(height=BAR_PX - 8)
         .encode(
             y=alt.Y(f"{name}:N", sort=order, axis=_names()),
-            x=_from_zero(count, count, [sums[row[name]] for row in rows]),
+            x=_from_zero(count, f"{count} [count]", [sums[row[name]] for row in rows]),
             color=_shaded(colour, shades),
             tooltip=[f"{name}:N", f"{colour}:N", f"{count}:Q"],
         )

@@ -20,7 +20,7 @@ def gantt(bars: Sequence[Mapping[str, Any]]) -> Any:
         alt.Chart(alt.InlineData(values=[dict(bar) for bar in bars]))
         .mark_bar()
         .encode(
-            x=alt.X("start_s:Q", title="seconds", scale=alt.Scale(zero=False)),
+            x=alt.X("start_s:Q", title="time [s]", scale=alt.Scale(zero=False)),
             x2="end_s:Q",
             y=alt.Y("row:N", title=None, sort=order),
             color=alt.Color("name:N", title=None, scale=alt.Scale(range=list(OKABE_ITO))),

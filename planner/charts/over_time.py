@@ -24,7 +24,7 @@ def lines(rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "") 
     names = list(dict.fromkeys(str(row[colour]) for row in rows))
     scale = alt.Scale(domain=names, range=list(OKABE_ITO[: len(names)]))
     channels: dict[str, Any] = {
-        "x": alt.X("year:Q", title="year", axis=alt.Axis(tickCount=8)),
+        "x": alt.X("year:Q", title="time [years]", axis=alt.Axis(tickCount=8)),
         "y": alt.Y(f"{y}:Q", title=title),
         "color": alt.Color(f"{colour}:N", scale=scale, title=colour),
         "tooltip": ["year:Q", alt.Tooltip(f"{y}:Q", format=",.4~g"), f"{colour}:N"],
@@ -32,7 +32,12 @@ def lines(rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "") 
     if dash:
         kinds = list(dict.fromkeys(str(row[dash]) for row in rows))
         dashes = alt.Scale(domain=kinds, range=[[1, 0], [5, 4]][: len(kinds)])
-        channels["strokeDash"] = alt.StrokeDash(f"{dash}:N", scale=dashes, title=None)
+        channels["strokeDash"] = alt.StrokeDash(
+            f"{dash}:N",
+            scale=dashes,
+            title=None,
+            legend=alt.Legend(symbolType="stroke", symbolSize=400),
+        )
         channels["tooltip"].append(f"{dash}:N")
     drawn = chart_of(rows).mark_line(point=True).encode(**channels)
     about = f"{title} over the years, by {colour}: {', '.join(names)}"
@@ -47,7 +52,7 @@ def years(rows: Sequence[Row], y: str, title: str) -> Chart:
     rows : "year", `y` and "what", which is CAP for the cap
     """
     shared = chart_of([row for row in rows if row["what"] != CAP])
-    x = alt.X("year:O", title="year", axis=alt.Axis(labelAngle=0))
+    x = alt.X("year:O", title="time [years]", axis=alt.Axis(labelAngle=0))
     bars = shared.mark_bar(color=OKABE_ITO[0]).encode(
         x=x,
         y=alt.Y(f"{y}:Q", title=title),

@@ -15,6 +15,9 @@ from planner.explain.plan import plain
 from planner.metrics import METRICS, find_metric
 
 GIB = 2.0**30
+SWITCHES = ("validated", "liquid_cooled")
+"""Metrics that are 0 or 1."""
+
 LARGEST_WRITTEN_OUT = 1e15
 """Beyond 2^53 = 9e15 whole numbers lose digits in a browser."""
 
@@ -48,6 +51,13 @@ def scale_of(unit: str, values: Iterable[Any]) -> tuple[float, str]:
 def unit_of(metric: str) -> str:
     """Unit of a metric as a screen scales it: products apart from tokens and requests."""
     return "flop/s" if "flop_per_s" in metric else find_metric(metric).unit
+
+
+def axis_unit(metric: str, unit: str) -> str:
+    """What an axis counts in: a unit, shares and switches of 1, or pieces."""
+    if unit:
+        return unit
+    return "1" if metric.endswith("_frac") or metric in SWITCHES else "count"
 
 
 def title_of(metric: str, unit: str) -> str:

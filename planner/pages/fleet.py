@@ -98,13 +98,15 @@ def _charts(document: Document, nodes: Nodes) -> None:
     left, right = st.columns(2)
     if rows := capacity_rows(nodes):
         left.subheader("Capacity against demand")
-        chart = over_time.lines(rows, "multiples", "multiples of the workload", "stream", "what")
+        chart = over_time.lines(rows, "multiples", "load [× workload]", "stream", "what")
         _chart(chart, "fleet_capacity", left)
     right.subheader("Power against its caps")
     power = power_rows(document, nodes)
     _chart(over_time.lines(power, "MW", "at the meter [MW]", "site", "what"), "fleet_mw", right)
     left.subheader("Carbon of each year")
-    _chart(over_time.years(carbon_rows(document, nodes), "t", "tCO2e"), "fleet_carbon", left)
+    _chart(
+        over_time.years(carbon_rows(document, nodes), "t", "carbon [tCO2e]"), "fleet_carbon", left
+    )
 
 
 def _chart(chart: Any, key: str, place: Any = st) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from planner.charts.scatter import MOST_SHAPES, Axis, Colour
 from planner.decide.methods import knee
 from planner.decide.scaled import scaled
-from planner.documents.figures import human, scale_of, title_of, unit_of, values_of
+from planner.documents.figures import axis_unit, human, scale_of, title_of, unit_of, values_of
 from simkernel.columns import Codes, Floats
 
 COLOURS = ("site", "accelerator", "scenario", "precision", "recompute")
@@ -44,7 +44,7 @@ def axes_of(plans: Columns, names: Sequence[str], is_log: Sequence[bool]) -> tup
         factor, unit = scale_of(unit_of(name), values_of(plans, name))
         ends = (*values_of(plans, name), *values_of(plans, f"{name}_low"))
         has_log = is_wanted and all(value is None or value > 0 for value in ends)
-        axes.append(Axis(field, name, title_of(name, unit), factor, has_log))
+        axes.append(Axis(field, name, title_of(name, axis_unit(name, unit)), factor, has_log))
     return tuple(axes)
 
 

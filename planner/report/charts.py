@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.charts.bars import waterfall
 from planner.charts.palette import CHOSEN, OKABE_ITO
-from planner.documents.figures import scale_of, unit_of, values_of
+from planner.documents.figures import axis_unit, scale_of, unit_of, values_of
 from planner.report.cash import Cash
 from planner.report.words import Say
 from planner.uncertainty.tornado import Swing
@@ -45,7 +45,7 @@ def front(
     scales = [scale_of(unit_of(n), values_of(columns, n)) for n in metrics]
     rows = _points(columns, metrics, [factor for factor, _ in scales], named, colour)
     titles = [
-        f"{say.metric(n)} [{unit}]" if unit else say.metric(n)
+        f"{say.metric(n)} [{axis_unit(n, unit)}]"
         for n, (_, unit) in zip(metrics, scales, strict=True)
     ]
     x, y = _axis(alt.X, "x", titles[0]), _axis(alt.Y, "y", titles[1])
@@ -115,10 +115,13 @@ def cash(money: Cash, say: Say) -> Spec:
     ]
     order = [str(row["year"]) for row in rows]
     base = alt.Chart(alt.InlineData(values=rows))
-    year = "年" if say.language == "zh" else "year"
+    is_zh = say.language == "zh"
+    year, amount = ("时间 [年]", "金额") if is_zh else ("time [years]", "money")
     x = alt.X("year:N", sort=order, title=year, axis=alt.Axis(labelAngle=0))
     tone = alt.condition(alt.datum.net < 0, alt.value(OKABE_ITO[3]), alt.value(OKABE_ITO[2]))
-    bars = base.mark_bar(size=34).encode(x=x, y=alt.Y("net:Q", title=f"[{unit}]"), color=tone)
+    bars = base.mark_bar(size=34).encode(
+        x=x, y=alt.Y("net:Q", title=f"{amount} [{unit}]"), color=tone
+    )
     line = base.mark_line(point=True, color="#222222").encode(x=x, y="sum:Q")
     return spec_of((bars + line).properties(width=WIDTH_PX, height=HEIGHT_PX - 60))
 
@@ -146,7 +149,8 @@ def tornado(swings: Sequence[Swing], middle: float, say: Say) -> Spec:
     base = alt.Chart(alt.InlineData(values=rows))
     order = [say.name(swing.name) for swing in shown]
     y = alt.Y("input:N", sort=order, title=None, axis=alt.Axis(labelLimit=LABEL_PX))
-    x = alt.X("from:Q", title=f"[{unit}]", scale=alt.Scale(zero=False, padding=46))
+    cost = "成本" if is_zh else "cost"
+    x = alt.X("from:Q", title=f"{cost} [{unit}]", scale=alt.Scale(zero=False, padding=46))
     scale = alt.Scale(domain=list(names), range=[OKABE_ITO[5], OKABE_ITO[1]])
     bars = base.mark_bar(height=BAR_PX - 10).encode(
         y=y, x=x, x2="to:Q",

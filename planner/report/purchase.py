@@ -157,12 +157,12 @@ def _by_future(document: Document) -> Iterator[Block]:
         nodes = way(document, future)
         yield Heading(f"If {future}" if future else "Capacity, power and carbon")
         if rows := capacity_rows(nodes):
-            chart = over_time.lines(rows, "multiples", "times the workload", "stream", "what")
+            chart = over_time.lines(rows, "multiples", "load [× workload]", "stream", "what")
             yield _picture("Capacity against demand", "What is served, and what is asked.", chart)
         chart = over_time.lines(power_rows(document, nodes), "MW", "at the meter [MW]", "site",
                                    "what")  # fmt: skip
         yield _picture("Power against its caps", "Power to provide at each site.", chart)
-        chart = over_time.years(carbon_rows(document, nodes), "t", "tCO2e")
+        chart = over_time.years(carbon_rows(document, nodes), "t", "carbon [tCO2e]")
         yield _picture("Carbon of each year", "Electricity and the share of making.", chart)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow
 import pytest
 from streamlit.testing.v1 import AppTest
+from units_of_axes import without_units
 
 from planner.archive.store import Archive
 from planner.charts.bars import stairs
@@ -172,7 +173,9 @@ def test_every_widget_has_a_label_and_every_chart_says_what_it_shows(app):
         silent = [w for kind in kinds for w in getattr(app, kind) if not w.label.strip()]
         assert not silent, name
         for chart in app.get("vega_lite_chart"):
-            assert json.loads(chart.proto.spec).get("description"), (name, chart.proto.id)
+            spec = json.loads(chart.proto.spec)
+            assert spec.get("description"), (name, chart.proto.id)
+            assert not without_units(spec), name
 
 
 def test_a_choice_of_plan_outlives_axes_and_pages(app):
