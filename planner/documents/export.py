@@ -17,7 +17,7 @@ from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_asked, stored_plan
 from planner.costing.terms import terms_of
 from planner.documents.cells import harmless
-from planner.exports import bill_of_materials, focus, launch, serving
+from planner.exports import bill_of_materials, focus, launch, purchase, serving
 from planner.fleet.document import refuse_purchases
 from planner.report.gather import replays_of
 from planner.serving.load import serve_load
@@ -60,6 +60,11 @@ def export(
     archive = Archive(db)
     found = stored_plan(archive, name, plan, site, scenario)
     record, study, _ = plan_asked(archive, name, plan, site, scenario)
+    if record.start.kind == "fleet" and to == "bom":
+        return {
+            "run": found["run"], "plan": found["plan"], "site": site or "all", "to": to,
+            "columns": list(purchase.COLUMNS), "rows": purchase.order_items(found),
+        }  # fmt: skip
     refuse_purchases(record.start.kind, f"--to {to}")
     with archive.reading() as held:
         replayed = replays_of(held.sample(record.run)).get(str(found["plan"]))

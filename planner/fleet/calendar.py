@@ -35,7 +35,7 @@ def calendar(problem: Problem, plan: Plan, found: Books) -> dict[str, Any]:
         "cash_usd": by_period(problem, cash(found)),
         "caps": caps(problem),
         "periods": [_node(problem, plan, found, n) for n in range(len(problem.tree))],
-        "orders": list(orders(problem, plan)),
+        "orders": sorted(orders(problem, plan), key=lambda one: float(one["order_by_week"])),
         "gates": list(_gates(problem, plan)),
     }
 

@@ -17,6 +17,7 @@ from costdata.failures import component_failures_per_s
 from costdata.own_or_rent import CAPITAL, ENERGY
 from costdata.tco import HOURS_PER_YEAR
 from planner.exports.bill_of_materials import lead_weeks
+from planner.fleet.materials import Item, items_of
 from planner.fleet.options import Offer
 from planner.fleet.problem import WEEKS_PER_YEAR, Asset, Deal
 from planner.study.fleet import Contract
@@ -40,6 +41,7 @@ class Unit:
     residual_frac : of the price, left at the end of the life [1]
     carbon_usd_per_kwh : price of the carbon of a kWh
     together : units bought at once
+    items : what it is bought with
     """
 
     asset: Asset
@@ -48,6 +50,7 @@ class Unit:
     residual_frac: float
     carbon_usd_per_kwh: float
     together: int = 1
+    items: tuple[Item, ...] = ()
 
     def dearer(self, other: Unit) -> Unit:
         """The one that needs more beside it, at the watts of the busier one."""
@@ -104,6 +107,7 @@ def unit_of(study: Study, catalog: Catalog, offer: Offer) -> Unit:
         residual_frac=float(terms.residual_frac[0]),
         carbon_usd_per_kwh=carbon_usd,
         together=math.lcm(offer.domain_units, fleet.sold_together.get(offer.name, 1)),
+        items=tuple(items_of(one.bill, costs, offer.units)),
     )
 
 
@@ -153,7 +157,7 @@ def deals_of(study: Study, catalog: Catalog, unit: Unit, place: int) -> Iterator
         yield Deal(
             "buy", place, unit.usd * change, np.zeros(fleet.periods), lead,
             fleet.available.get(asset.name, 0), asset.life_periods, unit.residual_frac,
-            step=unit.together, lead_weeks=weeks,
+            step=unit.together, lead_weeks=weeks, items=unit.items,
         )  # fmt: skip
     for one in contracts_of(study, asset):
         if one.kind == "lease":

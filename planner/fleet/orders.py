@@ -18,7 +18,8 @@ def orders(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
     "period", "order_by_week", "order_by": where it is decided, and the last moment at which it can
     be placed, in weeks from the first day and as a date; "arrives", "arrives_week", "arrives_on":
     the period in which it comes, as it begins; "until": the period before which it leaves;
-    "unit_usd", "usd", "usd_per_year": capital of a unit and of all, rent of all
+    "unit_usd", "usd", "usd_per_year": capital of a unit and of all, rent of all; "items": what it
+    is bought with, whose "usd" add up to that of the order
     """
     tree, horizon = problem.tree, problem.horizon
     for n in range(len(tree)):
@@ -47,8 +48,15 @@ def orders(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
                 "unit_usd": float(deal.usd[due]),
                 "usd": units * float(deal.usd[due]),
                 "usd_per_year": units * float(deal.usd_per_year[due]),
+                "items": [
+                    {
+                        "item": item.name, "quantity": units * item.count, "unit": item.unit,
+                        "usd": units * float(deal.usd[due]) * item.share,
+                    }
+                    for item in deal.items
+                ],
                 "future": tree.words[n],
-            }
+            }  # fmt: skip
 
 
 def _weeks(deal: Deal, horizon: Horizon) -> float:

@@ -13,6 +13,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from planner.fleet.materials import Item
 from planner.fleet.tree import Tree
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy
@@ -88,6 +89,7 @@ class Deal:
     usd_per_year : of a unit due in a period, for as long as it is there; (t,) [$/year]
     lead : periods from order to delivery
     lead_weeks : the same to the week; NaN where only periods are known
+    items : what a unit is bought with
     first : first period in which it is sold: none arrives before it
     term : periods that it stays
     residual_frac : of the price, left at the end of the term [1]
@@ -106,6 +108,7 @@ class Deal:
     least: int = 1
     step: int = 1
     lead_weeks: float = float("nan")
+    items: Sequence[Item] = ()
 
     @property
     def soonest(self) -> int:

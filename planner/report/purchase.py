@@ -35,7 +35,7 @@ from planner.report.charts import spec_of
 from planner.report.write import refuse_without_libraries, write_bytes
 from simkernel.errors import BadStudy
 
-FORMS = ("pdf", "html")
+FORMS = ("pdf", "html", "xlsx")
 WIDTH_PX = 560
 Document = Mapping[str, Any]
 
@@ -45,7 +45,7 @@ def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dic
 
     Parameters
     ----------
-    to : its ending says the form: .pdf or .html
+    to : its ending says the form: .pdf, .html or .xlsx
     plan : its name or place on the front; "" for the cheapest
 
     Raises
@@ -55,8 +55,7 @@ def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dic
     """
     form = to.suffix.removeprefix(".").lower()
     if form not in FORMS:
-        raise BadStudy(f"--to {to.name}: a purchase plan is reported as .pdf or .html; its order "
-                       "list as data is in planner explain RUN PLAN --json")  # fmt: skip
+        raise BadStudy(f"--to {to.name}: a purchase plan is reported as .pdf, .html or .xlsx")
     refuse_without_libraries()
     with archive.reading() as held:
         record = held.run(run)
@@ -67,7 +66,7 @@ def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dic
     cheapest = str(front["plan"][int(np.argmin(front["own_npv_usd"]))])
     document = stored_plan(archive, record.run, plan or cheapest)
     paper = purchase_paper(record, document)
-    write_bytes(to, _bytes(paper, form))
+    write_bytes(to, _sheets(paper, document) if form == "xlsx" else _bytes(paper, form))
     return {
         "run": record.run,
         "plan": document["plan"],
@@ -78,6 +77,13 @@ def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dic
         "file": str(to),
         "bytes": to.stat().st_size,
     }
+
+
+def _sheets(paper: Paper, document: Document) -> bytes:
+    from planner.report.purchase_xlsx import purchase_xlsx
+
+    lines = [decision_of(document), *purchase_lines(document)]
+    return purchase_xlsx(document, f"{paper.title}, {paper.subtitle}", lines)
 
 
 def _bytes(paper: Paper, form: str) -> bytes:

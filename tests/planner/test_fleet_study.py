@@ -1,6 +1,8 @@
 """A purchase study from file to stored front: small, whole, and refused where it must be."""
 
 import json
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -65,8 +67,7 @@ def test_what_a_purchase_plan_has_no_form_for_is_said(stored):
     folder, db, _ = stored
     for words in (
         ("recost", "1"),
-        ("report", "1", "--to", folder / "a.xlsx"),
-        ("export", "1", "1", "--to", "bom"),
+        ("export", "1", "1", "--to", "focus.csv"),
         ("explain", "1", "1", "--against", "2"),
     ):
         answer = planner(*words, "--db", db)
@@ -181,6 +182,27 @@ def test_the_report_of_a_purchase_plan_says_what_to_order(stored):
     for words in ("Order list", "Beside other ways", "rent everything", "Cash flow"):
         assert words in text
     assert planner("report", "1", "--to", folder / "a.html", "--db", db, "--lang", "zh").code == 2
+
+
+def test_what_is_ordered_is_listed_to_the_last_item(stored):
+    """A buyer would order servers without their switches, or other money than the plan has."""
+    folder, db, _ = stored
+    plan = planner("explain", "1", "1", "--db", db, "--json").document
+    rows = planner("export", "1", "1", "--to", "bom", "--db", db, "--json").document["rows"]
+    bought = [order for order in plan["orders"] if order["usd"]]
+    assert sum(row["usd"] for row in rows) == pytest.approx(sum(o["usd"] for o in bought))
+    assert {"servers", "switches", "links"} <= {row["item"] for row in rows}
+    servers = [row for row in rows if row["item"] == "servers"]
+    assert [row["quantity"] for row in servers] == [order["units"] for order in bought]
+    assert all(row["quantity"] * row["unit_usd"] == pytest.approx(row["usd"]) for row in rows)
+    told = planner("report", "1", "--to", folder / "a.xlsx", "--db", db, "--json")
+    assert told.code == 0, told.err
+    with zipfile.ZipFile(folder / "a.xlsx") as book:
+        names = re.findall(r'<sheet name="([^"]+)"', book.read("xl/workbook.xml").decode())
+        orders = book.read("xl/worksheets/sheet2.xml").decode()
+    assert names[:4] == ["decision", "orders", "materials", "calendar"]
+    assert orders.count("<row ") == len(plan["orders"]) + 2
+    assert f"SUM(M2:M{len(plan['orders']) + 1})" in orders
 
 
 def test_the_cheapest_row_is_the_cheapest_and_each_row_is_cleaner_than_the_last(stored):
