@@ -5,6 +5,8 @@ It is kept for every accelerator by itself, so no chip is lost to a bias of the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from planner.costing.front import SiteScores as Scores
@@ -24,8 +26,11 @@ LEAST_PER_CHIP = 1
 MOST_SPREAD = 1000
 """Plans of a front that are put in order: more are not replayed in a night."""
 
-MOST_CELLS = 1 << 18
-"""Distances looked at together: 2 MB stay in a second-level cache."""
+MOST_CELLS = 1 << 15
+"""Distances looked at together: 256 KB stay in a second-level cache."""
+
+FIRST_OF_FRONT = 8
+"""Points of a front that all plans meet; what is far from them needs no other."""
 
 
 def guard_band(layouts: Layouts, codes: Ints, told: Scores) -> Masks:
@@ -53,9 +58,12 @@ def within_band(told: Scores, front: Scores) -> Masks:
 
 
 def hoped_shortfalls(told: Scores, front: Scores) -> Floats:
-    """How far plans that are better by the band are from a front, in its extents; (n,)."""
+    """How far plans that are better by the band are from a front, in its extents; (n,).
+
+    Exact where they would join it, and without bound for the others.
+    """
     hoped = better(told.points, BAND_FRAC)
-    return shortfalls(hoped, told.excess <= BAND_FRAC, front, scale_of(front)[1])
+    return shortfalls(hoped, told.excess <= BAND_FRAC, front, scale_of(front)[1], below=0.0)
 
 
 def leading(layouts: Layouts, codes: Ints, told: Scores) -> Codes:
@@ -126,26 +134,54 @@ def best_rows(scores: Scores) -> Masks:
     return is_best
 
 
-def shortfalls(points: Floats, is_fit: Masks, front: Scores, size: Floats) -> Floats:
+def shortfalls(
+    points: Floats, is_fit: Masks, front: Scores, size: Floats, below: float = np.inf
+) -> Floats:
     """How far plans are from joining a front at their best site; below 0 where they would; (n,).
 
     In sizes of the objectives; without bound for a plan that fits nowhere, and below 0 for every
     plan that fits where the front is empty.
+
+    Parameters
+    ----------
+    points, is_fit : (n, sites, k) and (n, sites) of the plans
+    size : (k,) of the objectives
+    below : plans that are not nearer than this may be told as without bound
     """
-    short = np.full(len(points), np.inf)
     row, site = np.nonzero((front.excess <= 0) & np.isfinite(front.points).all(axis=-1))
     best = front.points[row, site]
     if len(best):
         best = best[nondominated(best)]
     row, site = np.nonzero(is_fit & np.isfinite(points).all(axis=-1))
-    some = max(1, MOST_CELLS // max(best.size, 1))
-    for start in range(0, len(row), some):
-        rows, own = row[start : start + some], points[row, site][start : start + some]
-        apart = np.full((len(own), len(best)), np.inf)
-        for column, each in enumerate(size):  # a reduction over so few is slow in one array
-            np.minimum(apart, (own[:, column, None] - best[None, :, column]) / each, out=apart)
-        np.minimum.at(short, rows, apart.max(axis=1, initial=-np.inf))
+    own, farthest = points[row, site] / size, np.full(len(row), -np.inf)
+    for some in _in_turn(best / size):
+        farthest = np.maximum(farthest, _farthest(own, some))
+        is_near = farthest < below
+        row, own, farthest = row[is_near], own[is_near], farthest[is_near]
+    short = np.full(len(points), np.inf)
+    np.minimum.at(short, row, farthest)
     return short
+
+
+def _in_turn(best: Floats) -> Iterator[Floats]:
+    """Points of a front, those in its middle first: a few of them tell most plans that are far."""
+    best, start, many = best[np.argsort(best.sum(axis=1), kind="stable")], 0, FIRST_OF_FRONT
+    while start < len(best):
+        yield best[start : start + many]
+        start, many = start + many, 4 * many
+
+
+def _farthest(own: Floats, best: Floats) -> Floats:
+    """What each point lacks against the one of a front that it is farthest from; (n,)."""
+    found = np.empty(len(own))
+    some = max(1, MOST_CELLS // best.size)
+    for start in range(0, len(own), some):
+        part = own[start : start + some]
+        apart = part[:, None, 0] - best[None, :, 0]
+        for column in range(1, best.shape[1]):  # a reduction over so few is slow in one array
+            np.minimum(apart, part[:, None, column] - best[None, :, column], out=apart)
+        found[start : start + some] = apart.max(axis=1)
+    return found
 
 
 def better(points: Floats, share: float) -> Floats:

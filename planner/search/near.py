@@ -81,6 +81,7 @@ class Band:
         self.desk, self.accelerator = desk, accelerator
         self.words = {name: np.array(levels[name], dtype=object) for name in WORDED}
         self.front, self.kept = no_memo(), no_memo()
+        self.is_settled = True
 
     def add(self, keys: Keys, columns: Mapping[str, Any], found: Evaluated) -> None:
         """Plans after physics: those near the front stay, and may widen it."""
@@ -90,11 +91,12 @@ class Band:
         front = joined_memos([self.front, new.take(is_near)])
         if len(front):
             self.front = front.take(best_rows(front.scores))
+        self.is_settled = not len(self.kept)
         self.kept = joined_memos([self.kept, self._within(new)])
 
     def closed(self) -> Memo:
         """What lies within the band of the last front."""
-        return self._within(self.kept)
+        return self.kept if self.is_settled else self._within(self.kept)
 
     def _within(self, memo: Memo) -> Memo:
         if not len(memo):
