@@ -351,4 +351,5 @@ def _taken(take: Masks, chosen: Traffic, other: Traffic) -> Traffic:
 
 def _paired(a: Traffic, b: Traffic) -> Iterator[tuple[Column, Column]]:
     names = ("inside_s", "outside_s", "elapsed_s", "inside_bytes", "outside_bytes")
-    return ((getattr(a, n), getattr(b, n)) for n in names)
+    told = ("timed_s", "guessed_s") if a.has_times or b.has_times else ()
+    return ((getattr(a, n), getattr(b, n)) for n in (*names, *told))

@@ -28,6 +28,8 @@ class Pass:
     weight_s : of `floor_s`, gradients of weights: no other pass waits for them
     peak_compute_s, peak_hbm_s : flop / dense peak and bytes / memory rate, for utilisation
     inside_bytes, outside_bytes : sent per device inside and outside the scale-up domain
+    timed_s, guessed_s : of the kernels and collectives in it, what times of such ones speak for,
+        and what they do not
     """
 
     compute_s: Column = 0.0
@@ -42,6 +44,8 @@ class Pass:
     peak_hbm_s: Column = 0.0
     inside_bytes: Column = 0.0
     outside_bytes: Column = 0.0
+    timed_s: Column = 0.0
+    guessed_s: Column = 0.0
 
     def __add__(self, other: Pass) -> Pass:
         """One after the other."""
@@ -73,6 +77,8 @@ def computed(work: Work) -> Pass:
         floor_s=work.elapsed_s,
         peak_compute_s=work.peak_compute_s,
         peak_hbm_s=work.peak_hbm_s,
+        timed_s=work.timed_s,
+        guessed_s=work.guessed_s,
     )
 
 
@@ -84,6 +90,8 @@ def sent(traffic: Traffic) -> Pass:
         floor_s=traffic.elapsed_s,
         inside_bytes=traffic.inside_bytes,
         outside_bytes=traffic.outside_bytes,
+        timed_s=traffic.timed_s,
+        guessed_s=traffic.guessed_s,
     )
 
 

@@ -30,6 +30,8 @@ class Work(NamedTuple):
     elapsed_s : floor + max(compute_s, hbm_s) [s]
     peak_compute_s : flop / dense peak; over elapsed time it is the arithmetic utilisation [s]
     peak_hbm_s : bytes / memory rate; over elapsed time it is the memory utilisation [s]
+    timed_s, guessed_s : of the elapsed time, what times of such kernels speak for and what they do
+        not; both 0 where the curve is all there is [s]
     """
 
     compute_s: Column
@@ -37,6 +39,8 @@ class Work(NamedTuple):
     elapsed_s: Column
     peak_compute_s: Column
     peak_hbm_s: Column
+    timed_s: Column = 0.0
+    guessed_s: Column = 0.0
 
 
 @dataclass(frozen=True)
@@ -231,9 +235,10 @@ def gemm_work(
         peak_compute_s=area * inner * (2.0 * groups) * rates.peak_s_per_flop,
         peak_hbm_s=moved * rates.peak_s_per_byte,
     )
-    is_single = isinstance(groups, float) and groups == 1.0
-    if rates.timed is None or not is_single:
+    if rates.timed is None:
         return work
+    if not (isinstance(groups, float) and groups == 1.0):
+        return work._replace(guessed_s=work.elapsed_s)
     return _as_timed(work, rates.timed, (rows, inner, columns), rates.floor_s)
 
 
@@ -243,8 +248,11 @@ def _as_timed(
     """Single products as they were timed; never faster than the peaks of chip and memory."""
     alone_s = np.maximum(work.compute_s * timed.reached_frac, work.hbm_s) + floor_s
     least_s = np.maximum(work.peak_compute_s, work.peak_hbm_s)
-    elapsed_s = np.maximum(timed.product_s(shape, work.elapsed_s, alone_s), least_s)
+    seconds, unknown_frac = timed.product_s(shape, work.elapsed_s, alone_s)
+    elapsed_s = np.maximum(seconds, least_s)
     return work._replace(
+        timed_s=elapsed_s * (1.0 - unknown_frac),
+        guessed_s=elapsed_s * unknown_frac,
         compute_s=np.minimum(work.compute_s, elapsed_s),
         hbm_s=np.minimum(work.hbm_s, elapsed_s),
         elapsed_s=elapsed_s,

@@ -106,6 +106,10 @@ class Line:
         """Straight between sizes, and as at the last one beyond them; (n,)."""
         return np.interp(log_bytes, self.log_bytes, self.log_frac)
 
+    def beyond(self, log_bytes: Floats) -> Floats:
+        """Doublings by which sizes lie outside the timed ones; (n,)."""
+        return np.abs(log_bytes - np.clip(log_bytes, self.log_bytes[0], self.log_bytes[-1]))
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -145,8 +149,10 @@ class Timed:
 
     def product_s(
         self, shape: tuple[Column, Column, Column], in_step_s: Column, alone_s: Column
-    ) -> Floats:
-        """Seconds of some products, of the shape that all together have.
+    ) -> tuple[Floats, Floats]:
+        """Seconds of some products, and the share of each that no point has a say in.
+
+        Both of the shape that all arguments together have.
 
         Parameters
         ----------
@@ -156,7 +162,7 @@ class Timed:
         like, (codes, precisions, rows, inner, columns, in_step, alone) = _flat(
             self.codes, self.precision_codes, *shape, in_step_s, alone_s
         )
-        found = np.array(in_step, dtype=float)
+        found, unknown = np.array(in_step, dtype=float), np.ones(len(in_step))
         for (chip, precision), points in self.products.items():
             is_here = (codes == chip) & (precisions == precision)
             if not np.any(is_here):
@@ -164,10 +170,15 @@ class Timed:
             near = points.at(rows[is_here], inner[is_here], columns[is_here])
             blend = in_step[is_here] + near.in_step_frac * (alone[is_here] - in_step[is_here])
             found[is_here] = blend * np.exp(near.log_frac)
-        return found.reshape(like)
+            unknown[is_here] = near.unknown_frac
+        return found.reshape(like), unknown.reshape(like)
 
-    def message_frac(self, operation: str, group: Group, payload_bytes: Column) -> Floats:
-        """Timed over predicted seconds of some collectives; 1 where none was timed.
+    def message_frac(
+        self, operation: str, group: Group, payload_bytes: Column
+    ) -> tuple[Floats, Floats]:
+        """Timed over predicted seconds of some collectives, 1 where none was timed.
+
+        Beside it the share of each that no line has a say in: 0 between timed sizes and groups.
 
         Parameters
         ----------
@@ -178,15 +189,17 @@ class Timed:
             self.codes, group.inside, group.domains, payload_bytes
         )
         log_bytes = np.log2(np.maximum(np.asarray(payload, dtype=float), 1.0))
-        found = np.zeros(len(log_bytes))
+        found, unknown = np.zeros(len(log_bytes)), np.ones(len(log_bytes))
         for (chip, name), lines in self.lines.items():
             if name != operation:
                 continue
             shapes = np.unique(np.stack([inside, domains], axis=1)[codes == chip], axis=0)
             for q, k in shapes:
                 is_here = (codes == chip) & (inside == q) & (domains == k)
-                found[is_here] = _between(lines, int(q), int(k), log_bytes[is_here])
-        return np.exp(found).reshape(like)
+                found[is_here], unknown[is_here] = _between(
+                    lines, int(q), int(k), log_bytes[is_here]
+                )
+        return np.exp(found).reshape(like), unknown.reshape(like)
 
 
 def _flat(*columns: Column) -> tuple[tuple[int, ...], list[Floats]]:
@@ -195,29 +208,38 @@ def _flat(*columns: Column) -> tuple[tuple[int, ...], list[Floats]]:
     return wide[0].shape, [np.ravel(column) for column in wide]
 
 
-def _between(lines: tuple[Line, ...], inside: int, domains: int, log_bytes: Floats) -> Floats:
-    """Of the lines of a like shape the two nearest, by the logarithm of the members; (n,).
+def _between(
+    lines: tuple[Line, ...], inside: int, domains: int, log_bytes: Floats
+) -> tuple[Floats, Floats]:
+    """Of the lines of a like shape the two nearest, by the logarithm of the members.
 
     Groups inside a domain are alike; of those that span domains, those with as many members in
     each. Beyond the last line its ratio is held. Where no line is alike the curve stands.
+
+    Returns
+    -------
+    logarithm of timed over predicted, and the share that no line has a say in; (n,) each
     """
+    nothing = np.zeros(len(log_bytes))
     if inside * domains <= 1:
-        return np.zeros(len(log_bytes))
-    alike = [
-        line
-        for line in lines
+        return nothing, nothing
+    alike = sorted(
+        (line.inside * line.domains, i)
+        for i, line in enumerate(lines)
         if (line.domains == 1) == (domains == 1) and (domains == 1 or line.inside == inside)
-    ]
+    )
     if not alike:
-        return np.zeros(len(log_bytes))
+        return nothing, nothing + 1.0
     size = inside * domains
-    sizes = np.array([line.inside * line.domains for line in alike])
-    order = np.argsort(sizes)
-    above = int(np.searchsorted(sizes[order], size))
-    high = alike[order[min(above, len(alike) - 1)]]
-    low = alike[order[max(above - 1, 0)]]
-    low_size, high_size = low.inside * low.domains, high.inside * high.domains
-    if above < len(alike) and high_size == size or low is high:
-        return high.at(log_bytes)
-    share = np.clip(np.log(size / low_size) / np.log(high_size / low_size), 0.0, 1.0)
-    return (1.0 - share) * low.at(log_bytes) + share * high.at(log_bytes)
+    sizes = [members for members, _ in alike]
+    above = min(int(np.searchsorted(sizes, size)), len(alike) - 1)
+    below = max(above - 1, 0) if sizes[above] > size else above
+    low, high = lines[alike[below][1]], lines[alike[above][1]]
+    share = 0.0
+    if sizes[above] > sizes[below]:
+        share = float(np.log(size / sizes[below]) / np.log(sizes[above] / sizes[below]))
+    share = min(max(share, 0.0), 1.0)
+    apart = abs(np.log2(size) - np.clip(np.log2(size), np.log2(sizes[0]), np.log2(sizes[-1])))
+    beyond = np.hypot(np.minimum(low.beyond(log_bytes), high.beyond(log_bytes)), apart)
+    unknown = beyond**SHARPNESS / (beyond**SHARPNESS + REACH**SHARPNESS)
+    return (1.0 - share) * low.at(log_bytes) + share * high.at(log_bytes), unknown

@@ -40,13 +40,23 @@ class Wires:
 
 @dataclass(frozen=True)
 class Traffic:
-    """One collective: busy seconds per tier, elapsed seconds alone, bytes sent per tier; (n,)."""
+    """One collective: busy seconds per tier, elapsed seconds alone, bytes sent per tier; (n,).
+
+    Of the elapsed seconds times of such collectives speak for `timed_s` and not for `guessed_s`.
+    """
 
     inside_s: Column
     outside_s: Column
     elapsed_s: Column
     inside_bytes: Column
     outside_bytes: Column
+    timed_s: Column = 0.0
+    guessed_s: Column = 0.0
+
+    @property
+    def has_times(self) -> bool:
+        """Somebody timed such a collective, here or elsewhere."""
+        return isinstance(self.guessed_s, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -198,7 +208,7 @@ def as_timed(
 ) -> Traffic:
     """A collective as it was timed; never faster than its bytes over the wire rates."""
     inside_s, outside_s = least_s(operation, wires, group, payload_bytes, remote_frac)
-    frac = timed.message_frac(operation, group, payload_bytes)
+    frac, unknown_frac = timed.message_frac(operation, group, payload_bytes)
     elapsed_s = np.maximum(chosen.elapsed_s * frac, np.maximum(inside_s, outside_s))
     return Traffic(
         np.minimum(chosen.inside_s, elapsed_s),
@@ -206,6 +216,8 @@ def as_timed(
         elapsed_s,
         chosen.inside_bytes,
         chosen.outside_bytes,
+        elapsed_s * (1.0 - unknown_frac),
+        elapsed_s * unknown_frac,
     )
 
 

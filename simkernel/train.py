@@ -38,6 +38,8 @@ class Step:
         wires, over the step and over all devices (for watts)
     inside_bytes, outside_bytes : (n,) sent per device and step, inside and outside the domain
     used_per_domain : (n,) devices of each scale-up domain that work
+    timed_frac : (n,) of the time of products and collectives, what times of such ones speak for;
+        1 where curves are all there is
     """
 
     time: Ledger
@@ -50,6 +52,7 @@ class Step:
     inside_bytes: Floats
     outside_bytes: Floats
     used_per_domain: Codes
+    timed_frac: Column = 1.0
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,9 @@ def training_step(
         inside_bytes=total.inside_bytes + 0.0 * step_s,
         outside_bytes=total.outside_bytes + 0.0 * step_s,
         used_per_domain=kept.used_per_domain,
+        timed_frac=1.0
+        if chips.timed is None
+        else total.timed_s / (total.timed_s + total.guessed_s),
     )
 
 

@@ -124,6 +124,18 @@ def chip_of(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Chi
     return as_given(chips, columns, levels, engine.catalog, engine.shelf(accelerator), devices)
 
 
+LEAST_TIMED_FRAC = 0.5
+"""Of the time of products and collectives, what times of such ones have to speak for; own choice:
+below, most of a prediction lies outside the data."""
+
+
+def _validated(engine: Engine, plans: TrainingPlans, step: Step, accelerator: str) -> Floats:
+    """1 where what times a plan's kernels stand on is measured; (n,)."""
+    if engine.chip(accelerator).timed is None:
+        return engine.measured(accelerator)[plans.precision_code]
+    return np.asarray(step.timed_frac >= LEAST_TIMED_FRAC) * np.ones(len(plans))
+
+
 def _pinned_step(engine: Engine, chip: Chips, plans: TrainingPlans, step: Step) -> Step:
     """The step when the study pins it, or its model FLOP utilisation: all terms scaled to it."""
     pin = engine.study.pin
@@ -181,7 +193,7 @@ def _gathered(
     metrics = {
         **_times(engine, chip, plans, step, stopped),
         **bought.metrics,
-        "validated": engine.measured(accelerator)[plans.precision_code],
+        "validated": _validated(engine, plans, step, accelerator),
         "resident_bytes": np.asarray(step.resident.total),
         "headroom_bytes": chip.memory_bytes - step.resident.total,
         "device_mean_w": mean_w,

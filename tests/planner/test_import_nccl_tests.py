@@ -118,7 +118,7 @@ def test_groups_between_timed_ones_lie_between_them():
     curve_s, _ = message_curve_s(chips, message_times(table.values(), ["H100-SXM"]))
     timed = timed_with(given).timed
     frac = [
-        float(timed.message_frac("all_gather", Group(np.array([n]), np.array([q])), 1e9)[0])
+        float(timed.message_frac("all_gather", Group(np.array([n]), np.array([q])), 1e9)[0][0])
         for n, q in ((2, 2), (4, 4), (8, 8), (16, 8), (32, 8), (64, 8), (128, 8), (16, 4))
     ]
     ratios = np.array([float(r["seconds"]) for r in given]) / curve_s

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small import DENSE, planner, with_lines
 from test_import_nccl_tests import FILE
-from trace_files import PRODUCTS, write_trace
+from trace_files import PRODUCTS, Recorder, write_trace
 
 from costdata.catalog import load
 from costdata.overlay import read_imports
@@ -240,6 +240,25 @@ def test_with_and_without_an_import_the_step_differs_by_its_own_terms(tmp_path):
     assert abs(moved["gemm"]) > 0.001 * told[1]["total"]
     assert sum(moved.values()) == pytest.approx(told[0]["total"] - told[1]["total"], rel=1e-9)
     assert moved["attention"] == moved["elementwise"] == 0.0
+
+
+def test_a_plan_outside_the_times_is_flagged_and_its_band_widens(tmp_path):
+    """A guess would be shown as sure as what was timed."""
+    study, own = tmp_path / "study.toml", tmp_path / "own"
+    study.write_text(STUDY)
+    brought(own, name="fabric")
+    words = ("evaluate", study, "--set", "tp=8", "--set", "mbs=1", "--json")
+    outside = planner(*words).document["metrics"]
+    weights = ((4096, 768), (512, 4096), (4096, 3584), (1792, 4096), (4096, 16032))
+    shapes = [(rows, *weight) for rows in (8192, 4096) for weight in weights]
+    recorder = Recorder()
+    for rows, inner, columns in shapes:
+        recorder.product((rows, inner, columns), 2.0 * rows * inner * columns / 5e8)
+    brought(own, "kineto", write_trace(tmp_path / "step.json", recorder.events))
+    inside = planner(*words).document["metrics"]
+    assert (outside["validated"], inside["validated"]) == (0, 1)
+    wide, narrow = (m["step_s_high"] / m["step_s"] for m in (outside, inside))
+    assert wide == pytest.approx(narrow**1.5)
 
 
 def test_measured_times_that_nobody_has_are_a_missing_fact(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from conftest import chip
 
 from simkernel.columns import taken
+from simkernel.placement import Group
 from simkernel.roofline import gemm_rates, gemm_work
 from simkernel.timed import Line, Points, Timed
 from simkernel.timed_over_curves import MessageTimes, ProductTimes, product_curve_s, timed_of
@@ -113,3 +114,17 @@ def test_curves_are_what_they_were_without_times():
     curve_s, peak_s = product_curve_s(chip(), times)
     assert curve_s == seconds(chip(), 8192, 4096, 4096)
     assert np.all(curve_s > peak_s)
+
+
+def test_a_message_beyond_its_lines_is_known_less_and_less():
+    """A message far from any timed one would count as timed."""
+    line = Line(8, 1, np.array([10.0, 20.0]), np.array([0.5, 0.1]))
+    timed = Timed(np.array([0]), {}, {(0, "all_reduce"): (line,)})
+    group = Group(np.array([8]), np.array([8]))
+    unknown = [
+        float(timed.message_frac("all_reduce", group, 2.0**n)[1][0]) for n in (15, 20, 22, 30)
+    ]
+    assert unknown[:2] == [0.0, 0.0]
+    assert unknown[2] == pytest.approx(0.5)
+    assert unknown[3] > 0.99
+    assert float(timed.message_frac("send", group, 2.0**15)[1][0]) == 1.0
