@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
+from costdata.hardware_bill import it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from planner.axes import DERIVED
-from planner.costing.purchase import Rows, bill_of, rack_metrics, rest_watts
+from planner.costing.purchase import rack_metrics
 from planner.evaluated import Evaluated, Limit
 from planner.metrics import find_metric, is_at_least
+from planner.serving.bought import bought_by
 from planner.serving.engine import PERIOD_DAYS, ServeEngine
 from planner.serving.load import Load
 from planner.serving.metrics import STATISTICS
@@ -211,7 +212,7 @@ def _gathered(
     """Metrics, limits and ledgers of every row."""
     plans = rig.plans
     spreads = latencies(lane, fleet.busiest)
-    bought = _bought(engine, rig, fleet, accelerator)
+    bought = bought_by(engine, rig, fleet.replicas, accelerator)
     it_mean, it_peak = (
         it_w(bought.bill, bought.watts, one.device_w + one.host_w) for one in (usual_w, busiest_w)
     )
@@ -309,46 +310,6 @@ def _floors(engine: ServeEngine, rig: Rig) -> dict[str, Floats]:
         "weight_bytes_per_value": widths[plans.precision_code],
         "replica_weight_bytes": weights * plans.devices / plans.attention_data_parallel,
     }
-
-
-@dataclass(frozen=True)
-class Bought:
-    """What the rows buy: the hardware bill, what one of each draws, and the counts as metrics."""
-
-    bill: HardwareBill
-    watts: Watts
-    metrics: dict[str, Floats]
-
-
-def _bought(engine: ServeEngine, rig: Rig, fleet: Fleet, accelerator: str) -> Bought:
-    """Whole units, hosts and fabric; a replica never straddles the edge of a domain unevenly."""
-    plans, shelf = rig.plans, engine.shelf(accelerator)
-    domain = plans.supernode_devices
-    packed = domain // np.minimum(plans.devices, domain) * np.minimum(plans.devices, domain)
-    used = np.where(plans.devices <= domain, packed, rig.placement.used_per_domain)
-    devices = np.rint(fleet.replicas * plans.devices).astype(np.int64)
-    rows = Rows(
-        accelerator=np.zeros(len(plans), dtype=np.int64),
-        devices=devices,
-        supernode_devices=domain,
-        used_per_domain=used,
-        oversubscription=plans.oversubscription,
-        fabric_code=plans.scaleout_fabric_code,
-        scaleup_code=np.broadcast_to(rig.chips.scaleup_topology_code, len(plans)),
-        scaleup_bytes_per_s=np.broadcast_to(rig.chips.scaleup_bytes_per_s, len(plans)),
-    )
-    bill = bill_of(shelf, rows)
-    metrics = {
-        "devices": devices * 1.0,
-        "stranded_devices": bill.stranded_devices,
-        "nodes": bill.hosts,
-        "supernodes": np.ceil(bill.hosts * shelf.devices_per_host[0] / domain),
-        "purchase_units": bill.purchase_units + bill.spare_units,
-        "fabric_tiers": bill.tiers,
-        "used_per_domain": used * 1.0,
-    }
-    rest_w = np.full(len(plans), float(shelf.rest_w[0]))
-    return Bought(bill, rest_watts(shelf, rows, rest_w), metrics)
 
 
 def resident_ledger(rig: Rig, lane: Lane, at: Pace) -> Ledger:
