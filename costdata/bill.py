@@ -7,6 +7,7 @@ the hours that nobody uses: their capital and upkeep, and their energy at idle p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from costdata import carbon, energy_bill, tco
 from costdata.hardware_bill import HardwareBill
 from costdata.nulls import Nulls, bill_nulls, told
-from costdata.own_or_rent import Renting, against_rent, renting
+from costdata.own_or_rent import Renting, against_rent, renting, renting_all
 from costdata.supply import Met, Supply, met_by, unsupplied
 from costdata.terms import CARBON, CostingTerms, YearlyShares
 from costdata.use import (
@@ -94,6 +95,19 @@ class EmbodiedFactors(Columns):
 
 
 @dataclass(frozen=True)
+class Hardware(Columns):
+    """Further hardware of a plan, of another chip or bought apart; (m,) as the first."""
+
+    bill: HardwareBill
+    prices: Prices
+    embodied: EmbodiedFactors
+
+    def take(self, rows: Codes | int) -> Hardware:
+        """The same for some rows."""
+        return Hardware(self.bill.take(rows), self.prices.take(rows), self.embodied.take(rows))
+
+
+@dataclass(frozen=True)
 class PlanCosts:
     """Ledgers and columns of m plans; NaN stands for NULL and `nulls` says why.
 
@@ -137,6 +151,7 @@ def plan_costs(
     shares: YearlyShares,
     accounting: str = "location_average",
     supply: Supply | None = None,
+    beside: tuple[Hardware, ...] = (),
 ) -> PlanCosts:
     """Cost, carbon and water of every plan under its row of terms.
 
@@ -147,6 +162,7 @@ def plan_costs(
     shares : `terms.yearly_shares` of the same rows; made on the sites, then taken
     accounting : one of CARBON, for the whole table
     supply : tariff by the hour and contracts, laid over the terms; None for the terms alone
+    beside : hardware that the plans have beside the first, and that `run` draws power for too
 
     Raises
     ------
@@ -161,24 +177,30 @@ def plan_costs(
     cost here falls with use by the energy that idle hours do not draw. Carbon is priced on
     operational emissions only.
     """
-    _refuse(run, prices, embodied, terms, bill, accounting)
+    every = (Hardware(bill, prices, embodied), *beside)
+    for part in every:
+        _refuse(run, part.prices, part.embodied, terms, part.bill, accounting)
     reserved_w = provided_it_w(run.it_peak_w, run.it_mean_w, terms)
     terms = terms_at_load(terms, run.it_mean_w, run.it_idle_w, reserved_w)
-    capex = _capex(bill, prices, terms, reserved_w)
+    capex = _capex(every, terms, reserved_w)
     kwh = year_kwh(run.it_mean_w, run.it_idle_w, reserved_w, terms)
     met = unsupplied(terms, kwh.total) if supply is None else met_by(terms, kwh.total, supply)
     terms = met.terms
     intensity = _intensities(terms)[accounting]
-    rented = renting(bill, prices, terms, kwh, intensity)
-    year = _year(bill, run, terms, shares, capex, reserved_w, kwh, rented)
+    rented = renting_all(
+        [renting(part.bill, part.prices, terms, kwh, intensity) for part in every]
+    )
+    devices = sum(all_devices(part.bill) for part in every)
+    year = _year(np.asarray(devices), run, terms, shares, capex, reserved_w, kwh, rented)
     years = share_of_years(run.hours, terms)
     spent = Ledger("usd", "USD", year.scaled(years).terms)
     emitted = {
         name: np.asarray(carbon.operational_kgco2e(kwh.total * years, factor))
         for name, factor in _intensities(terms).items()
     }
-    made = _embodied(bill, embodied, terms, reserved_w, run.hours)
-    columns = _columns(bill, run, terms, capex, year, spent, emitted[accounting], made)
+    made = _embodied(every, terms, reserved_w, run.hours)
+    working = np.asarray(sum(part.bill.devices_working for part in every))
+    columns = _columns(working, run, terms, capex, year, spent, emitted[accounting], made)
     columns |= _energy(kwh, years, terms) | _water(kwh, years, met)
     columns |= {"matched_frac": met.matched_frac, "carbon_free_frac": met.clean_frac}
     columns["provisioned_w"] = reserved_w
@@ -212,12 +234,24 @@ def price_questions(prices: Prices) -> tuple[str, ...]:
     return tuple(questions)
 
 
-def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: Floats) -> Ledger:
+def _capex(every: Sequence[Hardware], terms: CostingTerms, reserved_w: Floats) -> Ledger:
     """Paid up front; nothing where hardware is rented."""
+    parts = [_hardware_usd(part.bill, part.prices, terms) for part in every]
+    facility: Column = terms.is_hosted * terms.facility_usd_per_w * reserved_w
+    return Ledger("capex_usd", "USD", {**_added(parts), "facility": facility})
+
+
+def _added(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
+    """Terms of one name added up."""
+    return {name: sum((part[name] for part in parts[1:]), parts[0][name]) for name in parts[0]}
+
+
+def _hardware_usd(bill: HardwareBill, prices: Prices, terms: CostingTerms) -> dict[str, Column]:
+    """What some hardware costs up front, by what it is."""
     device_usd = np.where(terms.is_bought, prices.unit_usd, 0.0) / bill.devices_per_unit
     owned = 1.0 * terms.is_bought
     switch, link = owned * bill.switches, owned * bill.ports
-    terms_usd: dict[str, Column] = {
+    return {
         "servers": bill.devices_working * device_usd,
         "stranded": bill.stranded_devices * device_usd,
         "spares": bill.spare_devices * device_usd,
@@ -227,9 +261,7 @@ def _capex(bill: HardwareBill, prices: Prices, terms: CostingTerms, reserved_w: 
         "domain_network": owned * _domain_network_usd(bill, prices),
         "storage": owned * bill.storage_pb * prices.storage_usd_per_pb,
         "head_nodes": owned * bill.head_nodes * prices.head_node_usd,
-        "facility": terms.is_hosted * terms.facility_usd_per_w * reserved_w,
     }
-    return Ledger("capex_usd", "USD", terms_usd)
 
 
 def _domain_network_usd(bill: HardwareBill, prices: Prices) -> Floats:
@@ -243,7 +275,7 @@ def _domain_network_usd(bill: HardwareBill, prices: Prices) -> Floats:
 
 
 def _year(
-    bill: HardwareBill,
+    devices: Floats,
     run: PlanRun,
     terms: CostingTerms,
     shares: YearlyShares,
@@ -268,7 +300,7 @@ def _year(
         "facility": usd["facility"] * shares.facility_frac,
         "maintenance": gross * terms.maintenance_frac,
         "insurance": capex.total * terms.insurance_frac,
-        "software": hosted * all_devices(bill) * terms.software_usd_per_device_year,
+        "software": hosted * devices * terms.software_usd_per_device_year,
         **_electricity_usd(run, terms, reserved_w, kwh),
         "colocation": hosted * reserved_w * kw_months * terms.colo_usd_per_kw_month,
         "staff": hosted * terms.staff_usd_per_year,
@@ -329,16 +361,19 @@ def _water(kwh: YearKwh, years: Floats, met: Met) -> dict[str, Floats]:
 
 
 def _embodied(
-    bill: HardwareBill,
-    made: EmbodiedFactors,
-    terms: CostingTerms,
-    reserved_w: Floats,
-    hours: Floats,
+    every: Sequence[Hardware], terms: CostingTerms, reserved_w: Floats, hours: Floats
 ) -> Ledger:
     """The run's share of making everything, by time, idle hours of the life included."""
     life_hours = terms.embodied_life_years * tco.HOURS_PER_YEAR * terms.paid_frac
     share = np.asarray(carbon.embodied_share_kgco2e(1.0, hours, life_hours))
-    terms_kgco2e: dict[str, Column] = {
+    parts = [_made_kgco2e(part.bill, part.embodied, share) for part in every]
+    facility: Column = terms.facility_kgco2e_per_w * reserved_w * share
+    return Ledger("embodied_kgco2e", "kgCO2e", {**_added(parts), "facility": facility})
+
+
+def _made_kgco2e(bill: HardwareBill, made: EmbodiedFactors, share: Floats) -> dict[str, Column]:
+    """A share of making some hardware, by what it is."""
+    return {
         "devices": bill.devices_working * made.device_kgco2e * share,
         "stranded": bill.stranded_devices * made.device_kgco2e * share,
         "spares": bill.spare_devices * made.device_kgco2e * share,
@@ -346,9 +381,7 @@ def _embodied(
         "support": (bill.switches + bill.head_nodes) * made.support_kgco2e * share,
         "links": bill.links * made.link_kgco2e * share,
         "domain_network": _domain_network_kgco2e(bill, made) * share,
-        "facility": terms.facility_kgco2e_per_w * reserved_w * share,
     }
-    return Ledger("embodied_kgco2e", "kgCO2e", terms_kgco2e)
 
 
 def _domain_network_kgco2e(bill: HardwareBill, made: EmbodiedFactors) -> Floats:
@@ -363,7 +396,7 @@ def _domain_network_kgco2e(bill: HardwareBill, made: EmbodiedFactors) -> Floats:
 
 
 def _columns(
-    bill: HardwareBill,
+    devices: Floats,
     run: PlanRun,
     terms: CostingTerms,
     capex: Ledger,
@@ -385,7 +418,7 @@ def _columns(
         "usd_per_year": usd_per_year,
         "usd": usd,
         "usd_per_device_hour": np.asarray(
-            tco.usd_per_device_hour(usd_per_year, bill.devices_working, terms.utilisation_frac)
+            tco.usd_per_device_hour(usd_per_year, devices, terms.utilisation_frac)
         ),
         "usd_per_mtoken": usd / mtokens,
         "operational_kgco2e": operational,

@@ -6,7 +6,8 @@ tax; the payback knows no taxes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,6 +75,22 @@ def renting(
     usd_per_kwh = np.asarray(carbon.carbon_usd(kgco2e_per_kwh, terms.carbon_usd_per_t))
     paid_usd = full_usd * np.where(is_by_hour, terms.utilisation_frac, 1.0)
     return Renting(is_by_hour, full_usd, paid_usd, own_kwh * usd_per_kwh, usd_per_kwh)
+
+
+def renting_all(parts: Sequence[Renting]) -> Renting:
+    """All hardware of a plan rented: by the hour where all of it is; (m,)."""
+    first, *others = parts
+    for part in others:
+        is_by_hour = first.is_by_hour & part.is_by_hour
+        carbon_usd = np.maximum(first.carbon_usd, part.carbon_usd)  # of one plan's energy
+        first = replace(
+            first,
+            is_by_hour=is_by_hour,
+            full_usd=first.full_usd + part.full_usd,
+            paid_usd=first.paid_usd + part.paid_usd,
+            carbon_usd=carbon_usd,
+        )
+    return first
 
 
 def rented_devices(bill: HardwareBill) -> Floats:

@@ -39,6 +39,7 @@ ROOFLINE, MEASURED = "roofline", "measured"
 NO_DRAFTS, DRAFTS = "none", ("mtp", "eagle", "draft")
 """Ways of drafting ahead: the model's prediction layers, a trained head, a small model."""
 ONE_BATCH, TWO_BATCHES = "none", "two_batch"
+AFTER_PREFILL, LAYER_WISE = "after_prefill", "layer_wise"
 
 TRAIN = ("train", "mixed", "fleet")
 SERVE = ("serve", "mixed", "fleet")
@@ -261,6 +262,11 @@ def _serve_axes() -> tuple[Axis, ...]:
         Axis(
             "routing", "", SERVE, "name", ("least_loaded",), "policy that picks a replica",
             names=plugins.names("routing"),
+        ),
+        Axis(
+            "kv_transfer", "", SERVE, "name", (AFTER_PREFILL,),
+            "when keys and values go from prefill to decode: after the prompt, or layer by layer",
+            names=(AFTER_PREFILL, LAYER_WISE),
         ),
     )  # fmt: skip
 

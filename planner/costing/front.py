@@ -30,6 +30,7 @@ from planner.costing.targets import is_ranked_by_targets, with_targets
 from planner.explain.nearest import NEAREST_ROWS
 from planner.metrics import find_metric
 from planner.pareto import nondominated
+from planner.study.pools import POOLS
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats
 
@@ -134,6 +135,7 @@ def _used(study: Study, plans: Mapping[str, Any]) -> list[str]:
     if "headroom_bytes" in owners:
         owners.append("resident_bytes")
     needed = [*NEEDED, *(OF_SERVICE if study.kind == "serve" else ())]
+    needed += [f"{pool}.{name}" for pool in POOLS for name in NEEDED]
     return [name for name in dict.fromkeys([*needed, *owners]) if name in plans]
 
 
@@ -162,7 +164,7 @@ def _columns_at(
     own = {name: column[bought.plans] for name, column in block.items() if name in owners}
     priced = price_at_site(desk, block, bought, site)
     columns = {**own, **{n: c for n, c in priced.items() if n in owners}}
-    is_priced = desk.is_priced[bought.chips]
+    is_priced = bought.priced(desk.is_priced)
     columns = with_bands(study.kind, columns, given_by(study.pin), is_priced, regime_of(study))
     return with_targets(study, columns) if is_ranked_by_targets(study) else columns
 

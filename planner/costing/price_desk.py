@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from costdata.api_prices import ApiPrice, api_prices, api_usd
 from costdata.bill import (
     EmbodiedFactors,
+    Hardware,
     PlanCosts,
     PlanRun,
     Prices,
@@ -24,9 +25,10 @@ from costdata.nulls import NO_COOLING
 from costdata.supply import Supply
 from costdata.terms import CostingTerms, YearlyShares, yearly_shares
 from planner.costing.facts_given import chip_facts, fabric_facts, planning_facts, site_facts
-from planner.costing.purchase import coded, idle_it_w, rows_of
-from planner.costing.quoted import Quotes, quotes_of
+from planner.costing.purchase import bill_of, coded, idle_it_w, on_one_fabric, rows_of
+from planner.costing.quoted import Quotes, is_pooled, of_pool, quotes_of
 from planner.costing.terms import supply_given, terms_of
+from planner.study.pools import POOLS
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.errors import BadStudy
@@ -84,7 +86,8 @@ class Desk:
 class Bought:
     """What the plans that are for sale make one buy, at any site; (p,), `plans` their places.
 
-    `it_idle_w` is what all of it draws at rest; `fabrics` index SCALEOUT_FABRICS.
+    `it_idle_w` is what all of it draws at rest; `fabrics` index SCALEOUT_FABRICS. `beside` is what
+    a second pool buys, of the chips `other_chips`; (0,) where there is none.
     """
 
     plans: Codes
@@ -94,6 +97,23 @@ class Bought:
     quoted: Prices
     made: EmbodiedFactors
     it_idle_w: Floats
+    beside: tuple[Hardware, ...] = ()
+    other_chips: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def unverified(self, each: Floats) -> Floats:
+        """Facts of the chips of each plan that nobody checked, each chip's once; (p,)."""
+        if not self.beside:
+            return each[self.chips]
+        others = np.where(self.other_chips == self.chips, 0.0, each[self.other_chips])
+        return np.asarray(each[self.chips] + others)
+
+    def priced(self, each: Masks) -> Masks:
+        """Plans of whose chips all have something; (p,)."""
+        return (
+            np.asarray(each[self.chips] & each[self.other_chips])
+            if self.beside
+            else (each[self.chips])
+        )
 
 
 @dataclass(frozen=True)
@@ -157,18 +177,20 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
         desk.shares.take(site_rows),
         desk.study.costing.carbon,
         desk.supply,
+        tuple(part.take(rows) for part in bought.beside),
     )
-    costs.columns.update(_by_direction(desk, plans, plan_rows, costs.columns))
+    share = _prompt_share(plans, bought)[rows]
+    costs.columns.update(_by_direction(desk, plans, plan_rows, costs.columns, share))
     is_unsaid = unsaid_cooling(plans)[plan_rows]
     if is_unsaid.any():
         costs.nulls["liquid_cooled"] = {NO_COOLING: is_unsaid}
     if desk.study.kind == "serve" and not desk.api:
         nobody = np.ones(len(rows), dtype=bool)
         costs.nulls.update({name: {NO_API: nobody} for name in ("api_usd", "api_over_own_frac")})
-    chips = bought.chips[rows]
-    facts = desk.chip_unverified[chips] + desk.site_unverified[site_rows] + desk.unverified
+    facts = bought.unverified(desk.chip_unverified)[rows]
+    facts = facts + desk.site_unverified[site_rows] + desk.unverified
     facts = facts + desk.fabric_unverified[bought.fabrics[rows]]
-    return PricedRows(plan_rows, site_rows, costs, facts, desk.is_priced[chips])
+    return PricedRows(plan_rows, site_rows, costs, facts, bought.priced(desk.is_priced)[rows])
 
 
 def unsaid_cooling(plans: Mapping[str, Any]) -> Masks:
@@ -191,15 +213,19 @@ def price_at_site(
         desk.shares.take(one),
         desk.study.costing.carbon,
         desk.supply,
+        bought.beside,
     )
-    facts = desk.chip_unverified[bought.chips] + desk.site_unverified[site] + desk.unverified
+    facts = bought.unverified(desk.chip_unverified) + desk.site_unverified[site] + desk.unverified
     facts = facts + desk.fabric_unverified[bought.fabrics]
-    by_direction = _by_direction(desk, plans, bought.plans, costs.columns)
+    share = _prompt_share(plans, bought)
+    by_direction = _by_direction(desk, plans, bought.plans, costs.columns, share)
     return {**costs.columns, **by_direction, "unverified_facts": facts}
 
 
 def bought_by(desk: Desk, plans: Mapping[str, Any]) -> Bought:
     """Counts and prices of the plans that can be had on the study's terms."""
+    if is_pooled(plans):
+        return _bought_in_pools(desk, plans)
     rows = rows_of(desk.quotes.shelf, plans)
     bill, quoted, made = desk.quotes.of(rows)
     lacking = missing_price(quoted, desk.terms.take(np.zeros(1, np.int64)))
@@ -210,6 +236,60 @@ def bought_by(desk: Desk, plans: Mapping[str, Any]) -> Bought:
     return Bought(
         sold, chips, fabrics, bill.take(sold), quoted.take(sold), made.take(sold), idle_w
     )
+
+
+def _bought_in_pools(desk: Desk, plans: Mapping[str, Any]) -> Bought:
+    """The same of plans that buy pool by pool, on one fabric that joins all hosts."""
+    shelf = desk.quotes.shelf
+    rows = [rows_of(shelf, of_pool(plans, pool)) for pool in POOLS]
+    bills = [bill_of(shelf, row) for row in rows]
+    hosts = np.asarray(sum(bill.hosts for bill in bills))
+    parts = []
+    for row, own in zip(rows, bills, strict=True):
+        bill, code = on_one_fabric(shelf, row, own, hosts), row.accelerator
+        quoted = desk.quotes.priced(bill, code)
+        parts.append(Hardware(bill, quoted, desk.quotes.made.take(code)))
+    one = desk.terms.take(np.zeros(1, np.int64))
+    lacking = [mask for part in parts for mask in missing_price(part.prices, one).values()]
+    sold = np.flatnonzero(~np.any(np.stack(lacking), axis=0))
+    idle_w = sum(idle_it_w(shelf, row, p.bill) for row, p in zip(rows, parts, strict=True))
+    first, *others = (part.take(sold) for part in parts)
+    return Bought(
+        plans=sold,
+        chips=rows[0].accelerator[sold],
+        fabrics=rows[0].fabric_code[sold],
+        bill=first.bill,
+        quoted=first.prices,
+        made=first.embodied,
+        it_idle_w=np.asarray(idle_w)[sold],
+        beside=tuple(others),
+        other_chips=rows[1].accelerator[sold],
+    )
+
+
+def _prompt_share(plans: Mapping[str, Any], bought: Bought) -> Floats:
+    """Of the cost of each plan bought, what its prompts are charged; (p,).
+
+    By the time of steps; of pools by what the units of each cost, bought or rented. Nothing where
+    there are no prompts.
+    """
+    if "prompt_share_frac" not in plans:
+        return np.zeros(len(bought.plans))
+    if not bought.beside:
+        return np.asarray(plans["prompt_share_frac"])[bought.plans]
+    own, other = (
+        bill.purchase_units
+        * np.where(
+            np.isnan(quoted.unit_usd),
+            quoted.rent_usd_per_device_hour * bill.devices_per_unit,
+            quoted.unit_usd,
+        )
+        for bill, quoted in (
+            (bought.bill, bought.quoted),
+            *((part.bill, part.prices) for part in bought.beside),
+        )
+    )
+    return np.asarray(own / (own + other))
 
 
 def unverified(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> Floats:
@@ -253,7 +333,11 @@ def api_of(study: Study, catalog: Catalog) -> tuple[ApiPrice, ...]:
 
 
 def _by_direction(
-    desk: Desk, plans: Mapping[str, Any], rows: Codes, columns: Mapping[str, Floats]
+    desk: Desk,
+    plans: Mapping[str, Any],
+    rows: Codes,
+    columns: Mapping[str, Floats],
+    share: Floats,
 ) -> dict[str, Floats]:
     """Cost and carbon of prompts and answers, shared out by the time that steps take for each.
 
@@ -262,8 +346,7 @@ def _by_direction(
     """
     if desk.study.kind != "serve":
         return {}
-    usd, share = columns["usd"], np.asarray(plans["prompt_share_frac"])[rows]
-    kgco2e = columns["kgco2e"]
+    usd, kgco2e = columns["usd"], columns["kgco2e"]
     read, written = (np.asarray(plans[f"{n}_tokens"])[rows] / 1e6 for n in ("input", "output"))
     bought_usd = api_usd(desk.api, read, written)
     return {

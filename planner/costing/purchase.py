@@ -25,6 +25,7 @@ from costdata.hardware_bill import (
     it_w,
     provisioned_w,
 )
+from costdata.network_build import counted
 from costdata.quotes import RoomParts, room_parts, stacked
 from costdata.racks import racks
 from planner.study.parts import Reliability
@@ -267,6 +268,34 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
         shelf.ports,
     )
     return hardware_bill(rows.devices, shapes, fabric, support, replaced_hosts, joined)
+
+
+def on_one_fabric(shelf: Shelf, rows: Rows, bill: HardwareBill, hosts: Floats) -> HardwareBill:
+    """The bill with its share, by hosts, of a fabric that joins more hosts than its own.
+
+    Parameters
+    ----------
+    bill : of these rows alone
+    hosts : (n,) that the fabric joins in all, its own included
+    """
+    code = rows.accelerator
+    host_devices = shelf.devices_per_host[code]
+    net = counted(
+        rows.fabric_code,
+        hosts,
+        shelf.rails[code],
+        shelf.parts.radix[code],
+        rows.oversubscription,
+        np.maximum(rows.supernode_devices / host_devices, 1.0),
+    )
+    share = bill.hosts / hosts
+    return replace(
+        bill,
+        tiers=net.tiers,
+        switches=np.ceil(net.switches * share),
+        ports=net.ports * share,
+        links=np.ceil(net.links * share),
+    )
 
 
 def _replaced_hosts(shelf: Shelf, rows: Rows) -> Floats:

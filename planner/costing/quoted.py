@@ -20,7 +20,8 @@ from costdata.making import embodied_factors
 from costdata.quotes import ChipPrices, chip_prices, prices, stacked
 from planner.costing.purchase import CATALOGUES, Rows, Shelf, bill_of, coded, shelf_of
 from planner.study.parts import Costing, Reliability
-from simkernel.columns import Floats, Masks
+from planner.study.pools import POOLS, PREFILL
+from simkernel.columns import Codes, Floats, Masks
 
 PARTS_USD = (
     "switch_usd", "port_links_usd", "nic_usd", "storage_usd_per_pb", "head_node_usd",
@@ -43,9 +44,13 @@ class Quotes:
 
     def of(self, rows: Rows) -> tuple[HardwareBill, Prices, EmbodiedFactors]:
         """Counts, prices and carbon of making of every row."""
-        bill, code = bill_of(self.shelf, rows), rows.accelerator
+        bill = bill_of(self.shelf, rows)
+        return bill, self.priced(bill, rows.accelerator), self.made.take(rows.accelerator)
+
+    def priced(self, bill: HardwareBill, code: Codes) -> Prices:
+        """Prices of every row of a bill, of chips by their place on the shelf."""
         found = prices(self.chips.take(code), self.shelf.parts.take(code), bill.tiers)
-        return bill, self._all_in(found, self.is_all_in[code]), self.made.take(code)
+        return self._all_in(found, self.is_all_in[code])
 
     def _all_in(self, found: Prices, is_all_in: Masks) -> Prices:
         if not is_all_in.any():
@@ -98,8 +103,23 @@ def quotes_of(
 
 
 def names_in(plans: Mapping[str, Any]) -> list[str]:
-    """Chips among some plans, each once."""
-    return coded(plans["accelerator"])[0]
+    """Chips among some plans, those of all their pools, each once."""
+    if not is_pooled(plans):
+        return coded(plans["accelerator"])[0]
+    names = [coded(plans[f"{pool}.accelerator"])[0] for pool in POOLS]
+    return sorted({name for some in names for name in some})
+
+
+def is_pooled(plans: Mapping[str, Any]) -> bool:
+    """Plans whose hardware is bought pool by pool."""
+    return f"{PREFILL}.accelerator" in plans
+
+
+def of_pool(plans: Mapping[str, Any], pool: str) -> dict[str, Any]:
+    """Columns of what one pool buys, under the names that they have where there is one."""
+    whole = {name: column for name, column in plans.items() if "." not in name}
+    own = {n.partition(".")[2]: c for n, c in plans.items() if n.startswith(f"{pool}.")}
+    return {**whole, **own}
 
 
 def _all_in_usd(costing: Costing, shelf: Shelf) -> Floats:

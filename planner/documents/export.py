@@ -21,6 +21,7 @@ from planner.exports import bill_of_materials, focus, launch, purchase, serving
 from planner.fleet.document import refuse_purchases
 from planner.report.gather import replays_of
 from planner.serving.load import serve_load
+from planner.study.pools import has_pools
 from planner.study.read import Study
 from simkernel.errors import BadStudy
 
@@ -66,6 +67,11 @@ def export(
             "columns": list(purchase.COLUMNS), "rows": purchase.order_items(found),
         }  # fmt: skip
     refuse_purchases(record.start.kind, f"--to {to}")
+    if has_pools(study) and to != "focus.csv":
+        raise BadStudy(
+            f"--to {to} is of plans with one pool in this version; export focus.csv, or read the "
+            "parts and degrees of both pools from planner explain"
+        )
     with archive.reading() as held:
         replayed = replays_of(held.sample(record.run)).get(str(found["plan"]))
     if replayed and replayed.is_short:

@@ -40,6 +40,7 @@ SAID = (
     "peak",
     "latencies",
     "lockstep",
+    "pools",
     "stops",
     "basis",
     "period",

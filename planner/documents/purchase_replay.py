@@ -21,7 +21,7 @@ from planner.fleet.options import DAYS_PER_YEAR, workload_study
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Option, Problem, Run, Stream
 from planner.fleet.study import FleetEngine, prepare
-from planner.runs.physics import PHYSICS
+from planner.runs.physics import physics_of
 from planner.serving.replay import replayed
 from planner.space.plan_keys import plan_key
 from planner.space.single import Single
@@ -154,5 +154,5 @@ def _held_periods(problem: Problem, plan: Plan, run: Run, o: int) -> float:
 
 def _single(study: Study, plan: str) -> Single:
     """One plan of a workload's own study."""
-    engine = PHYSICS[study.kind].prepare(study)
+    engine = physics_of(study).prepare(study)
     return Single(engine, plan_key(plan), MappingProxyType({}))

@@ -7,6 +7,7 @@ from typing import Any
 
 from planner.axes import AXES, COUNTS
 from planner.documents.ruled import figure_text, table_text
+from planner.study.pools import POOLS
 
 FIRST_DECISIONS = (
     "scenario", "accelerator", "devices", "supernode_devices", "tensor_parallel",
@@ -16,7 +17,8 @@ FIRST_DECISIONS = (
     "replicas", "attention_data_parallel", "kv_precision", "max_batch", "token_budget",
     "power_cap_frac", "arrangement", "block_devices", "reserve_frac",
 )  # fmt: skip
-DECISIONS = (*FIRST_DECISIONS, *(n for n in AXES if n not in (*FIRST_DECISIONS, *COUNTS)))
+ONE_POOL = (*FIRST_DECISIONS, *(n for n in AXES if n not in (*FIRST_DECISIONS, *COUNTS)))
+DECISIONS = (*ONE_POOL, *(f"{pool}.{n}" for pool in POOLS for n in ONE_POOL if n != "accelerator"))
 """Every decision, in the order shown; one that does not vary on a front is left out."""
 
 
@@ -33,6 +35,11 @@ SHORT = {
     "stops_per_day": "stops/day", "idle_device_hours_per_day": "idle h/day",
     "virtual_stages": "vp", "micro_batch_sequences": "mbs", "global_batch_sequences": "gbs",
 }  # fmt: skip
+SHORT |= {
+    f"{pool}.{name}": f"{pool[0].upper()} {SHORT.get(name, name)}"
+    for pool in POOLS
+    for name in ONE_POOL
+}
 
 
 def runs_text(document: Mapping[str, Any]) -> str:

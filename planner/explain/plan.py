@@ -21,8 +21,9 @@ from planner.axes import DEFAULT_SCHEDULE, Level
 from planner.costing.second_pass import Costed, cost_plans, is_costed
 from planner.costing.terms import terms_of
 from planner.evaluated import Evaluated
+from planner.pools.space import REASONS as PAIR_REASONS
 from planner.runs.facts_used import facts_used
-from planner.runs.physics import PHYSICS, every_rule
+from planner.runs.physics import every_rule, physics_of
 from planner.search.sweep import named_rows
 from planner.space.blocks import Ints, keys_of, values_of
 from planner.space.plan_keys import broken_rules, codes_of, neighbours, plan_name
@@ -124,7 +125,7 @@ def one_change(engine: Engine, key: int) -> list[dict[str, Any]]:
     possible: dict[tuple[int, ...], list[tuple[str, Ints]]] = defaultdict(list)
     width = len(engine.space.bill_axes)
     for axis, changed in _changes(engine, row):
-        broken = broken_rules(engine.space, changed)
+        broken = _broken(engine, changed)
         if broken:
             lines.append(_line(engine, axis, row, changed, False, _reasons(broken), {}))
         else:
@@ -151,7 +152,10 @@ def _changes(engine: Engine, row: Ints) -> Iterator[tuple[str, Ints]]:
     Another chip comes in its own largest domain where ours is not sold; a schedule and its
     virtual stages go together. Domains that the chip is not sold in are no choice at all.
     """
-    space = engine.space
+    space, pairs = engine.space, physics_of(engine.study).pairs
+    if pairs:
+        yield from pairs.changes(space, row)
+        return
     chip, domain = space.axes.index("accelerator"), space.axes.index("supernode_devices")
     domains = space.levels["supernode_devices"]
     for axis, changed in neighbours(space, row):
@@ -320,18 +324,24 @@ def _site_row(engine: Engine, costed: Costed | None, row: int) -> int:
 
 
 def _refuse_broken(engine: Engine, row: Ints) -> None:
-    broken = tuple(n for n in broken_rules(engine.space, row) if not n.endswith("_repeats"))
+    broken = tuple(n for n in _broken(engine, row) if not n.endswith("_repeats"))
     if broken:  # a second name of a plan that can exist is no fault of who asks for it
         raise BadStudy(*(f"this plan cannot exist: {reason}" for reason in _each_reason(broken)))
 
 
+def _broken(engine: Engine, row: Ints) -> tuple[str, ...]:
+    """Names of the rules that a plan breaks; of a pool's own with its name before a colon."""
+    pairs = physics_of(engine.study).pairs
+    return pairs.broken(engine.space, row) if pairs else broken_rules(engine.space, row)
+
+
 def _each_reason(broken: tuple[str, ...]) -> list[str]:
-    return [f"{name}: {_rule_reasons()[name]}" for name in broken]
+    return [f"{name}: {_rule_reasons()[name.rpartition(': ')[2]]}" for name in broken]
 
 
 @cache
 def _rule_reasons() -> dict[str, str]:
-    return {rule.name: rule.reason for rule in every_rule()}
+    return {**{rule.name: rule.reason for rule in every_rule()}, **PAIR_REASONS}
 
 
 def _reasons(broken: tuple[str, ...]) -> str:
@@ -340,9 +350,11 @@ def _reasons(broken: tuple[str, ...]) -> str:
 
 def _evaluated(engine: Engine, codes: Ints) -> tuple[Evaluated, dict[str, Any]]:
     """Rows of one bill, and their columns as a person reads them."""
+    if pairs := physics_of(engine.study).pairs:
+        return pairs.rows(engine, codes)
     columns = values_of(engine.space, codes)
     accelerator = str(engine.space.levels["accelerator"][codes[0, 0]])
-    found = PHYSICS[engine.study.kind].evaluate(engine, columns, accelerator)
+    found = physics_of(engine.study).evaluate(engine, columns, accelerator)
     keys = np.arange(len(codes))
     return found, named_rows(engine, keys, columns, found, np.arange(len(codes)))
 
@@ -417,7 +429,7 @@ def _napkin(
 ) -> dict[str, dict[str, Any]]:
     """Hand arithmetic beside the plan's figures: that of its kind, and kW x hours x price."""
     m = {name: float(value[0]) for name, value in found.metrics.items()}
-    lines = PHYSICS[engine.study.kind].napkin(engine, m)
+    lines = physics_of(engine.study).napkin(engine, m)
     if costed is not None:
         hours = m["days"] * 24.0
         terms = terms_of(engine.study.costing, engine.catalog)

@@ -18,7 +18,7 @@ from planner.fleet.problem import Option
 from planner.hardware import study as hardware
 from planner.metrics import metric_names
 from planner.pareto import nondominated
-from planner.runs.physics import PHYSICS
+from planner.runs.physics import physics_of
 from planner.runs.total import Total
 from planner.search.sweep import sweep
 from planner.search.workforce import Workforce
@@ -124,7 +124,7 @@ def offers_of(study: Study, catalog: Catalog, workers: int | Workforce) -> list[
     ------
     BadStudy, MissingFact : as a run of the study
     """
-    engine, total = PHYSICS[study.kind].prepare(study), Total()
+    engine, total = physics_of(study).prepare(study), Total()
     for result in sweep(engine, workers, lambda: False):
         total.add(result)
     plans = total.physical()

@@ -19,7 +19,7 @@ from planner.costing.second_pass import NULL_REASONS, Costed, front_hash
 from planner.explain.nearest import least_over, nearest_costed
 from planner.runs.facts_used import facts_hash, facts_used
 from planner.runs.kinds import kind_of
-from planner.runs.physics import PHYSICS
+from planner.runs.physics import has_replay
 from planner.runs.total import Total, joined
 from planner.search.replays import CLOSED_FORM
 from planner.study.read import Study
@@ -125,7 +125,7 @@ def store_answer(
 
 def _with_fidelity(study: Study, front: Mapping[str, Any]) -> Mapping[str, Any]:
     """A front that says which tier it is of, where there is another."""
-    if study.kind not in PHYSICS or not PHYSICS[study.kind].replay:
+    if not has_replay(study):
         return front
     return {**front, "fidelity": np.full(len(front["plan"]), CLOSED_FORM, dtype=object)}
 

@@ -24,7 +24,9 @@ def facts_used(study: Study, catalog: Catalog, columns: Mapping[str, Any]) -> di
     if study.kind == "mixed":  # its devices are the buyer's own figures
         return {}
     found: dict[str, Any] = dict(planning_facts(study, catalog))
-    for chip in np.unique(np.asarray(columns.get("accelerator", []), dtype=str)):
+    pooled = [columns[name] for name in columns if name.endswith(".accelerator")]
+    chips = np.concatenate([np.ravel(c) for c in pooled or [columns.get("accelerator", [])]])
+    for chip in np.unique(chips.astype(str)):
         for name, fact in chip_facts(study, catalog, str(chip)).items():
             found[f"{chip}.{name}"] = fact
     for fabric in np.unique(np.asarray(columns.get("scaleout_fabric", []), dtype=str)):

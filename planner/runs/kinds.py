@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -13,10 +13,13 @@ from planner.costing.second_pass import Costed, cost_plans
 from planner.fleet import study as fleet
 from planner.hardware import study as hardware
 from planner.mixed import study as mixed
+from planner.pools import engine as pools
+from planner.pools import fronts as pool_fronts
 from planner.search import sweep as train_sweep
 from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
 from planner.serving import engine as serve
+from planner.study.pools import has_pools
 from planner.study.read import Study
 from planner.training import engine as train
 from simkernel.errors import BadStudy
@@ -119,6 +122,15 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 )
 """Kinds that this version evaluates."""
 
+IN_POOLS = replace(
+    KINDS["serve"],
+    prepare=pools.prepare,
+    sweep=pool_fronts.sweep,
+    notes=pools.pools_notes,
+    is_searchable=False,
+)
+"""Serving studies with pools of their own for prefill and decode."""
+
 
 def prepare(study: Study) -> Any:
     """The engine of a study, whatever its kind.
@@ -158,4 +170,4 @@ def kind_of(study: Study) -> Kind:
             f"study.kind = {study.kind!r} is read and checked but not evaluated in this version; "
             f"wanted {wanted}"
         )
-    return KINDS[study.kind]
+    return IN_POOLS if study.kind == "serve" and has_pools(study) else KINDS[study.kind]

@@ -20,7 +20,7 @@ from planner.costing.second_pass import Costed, front_columns
 from planner.costing.terms import terms_of
 from planner.runs.answer import Finished, run_start, store_answer, summary_of
 from planner.runs.kinds import cost, kind_of, sweep
-from planner.runs.physics import PHYSICS, replays_of
+from planner.runs.physics import has_replay, replays_of
 from planner.runs.refine import Refinement, refined, with_spread
 from planner.runs.relaxed import relaxations
 from planner.runs.resume import unfinished
@@ -98,7 +98,7 @@ def _with_replays(engine: Engine, replays: int | None) -> Engine:
     study = engine.study
     if replays is not None and replays != replays_of(study):
         study = replace(study, search=replace(study.search, replay=replays))
-    if study.search.replay and (study.kind not in PHYSICS or not PHYSICS[study.kind].replay):
+    if study.search.replay and not has_replay(study):
         raise BadStudy(
             f"search.replay = {study.search.replay}: a {study.kind} study has nothing to replay "
             "in this version; leave it out"

@@ -19,7 +19,7 @@ from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import Desk, desk_of
 from planner.evaluated import Replay
 from planner.explain.plan import plain
-from planner.runs.physics import PHYSICS
+from planner.runs.physics import physics_of
 from planner.search.near import no_memo, violation
 from planner.search.sweep import named_rows
 from planner.search.workforce import Processes, Workforce
@@ -157,7 +157,7 @@ def played(engine: Any, key: int) -> tuple[int, Replay]:
     """
     space = engine.space
     codes = codes_of(space, np.array([key]))
-    replay = PHYSICS[engine.study.kind].replay
+    replay = physics_of(engine.study).replay
     assert replay is not None, "asked for only where the kind of work has one"
     accelerator = str(space.levels["accelerator"][codes[0, 0]])
     return key, replay(engine, values_of(space, codes), accelerator)

@@ -18,7 +18,7 @@ from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import desk_of
 from planner.evaluated import Evaluated
 from planner.pareto import merge, nondominated, nondominated_by
-from planner.runs.physics import PHYSICS
+from planner.runs.physics import physics_of
 from planner.search.near import Memo, violation
 from planner.search.sweep import (
     BillResult,
@@ -160,7 +160,7 @@ class Explored:
         engine = self.engine
         columns = values_of(engine.space, codes)
         name = str(engine.space.levels["accelerator"][chip])
-        found = PHYSICS[engine.study.kind].evaluate(engine, columns, name)
+        found = physics_of(engine.study).evaluate(engine, columns, name)
         table = named_rows(engine, keys, columns, found, np.arange(len(keys)))
         priced = site_scores(self.desk, table)
         excess = priced.excess + violation(found)[:, None]

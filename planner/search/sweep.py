@@ -22,11 +22,12 @@ from planner.costing.targets import is_ranked_by_targets
 from planner.evaluated import Evaluated
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
-from planner.runs.physics import PHYSICS, replays_of
+from planner.runs.physics import physics_of, replays_of
 from planner.search.bounds import broken_by
 from planner.search.near import Band, Memo, no_memo
 from planner.search.workforce import Workforce, spread
 from planner.space.blocks import Bill, Block, bill_at, bills, blocks, columns
+from planner.space.named import WHOLE, named_axis
 from planner.space.plan_keys import plan_name
 from planner.study.read import Study
 from planner.training.engine import Engine
@@ -39,18 +40,6 @@ BLOCK_ROWS = 16384
 
 BATCH_BILLS = 8
 """Bills of one chip evaluated together: enough to fill a block, few enough to stop soon."""
-
-BYTES_PER_GBYTE = 1e9
-CHIP_RATES = {
-    "scaleup_gbytes_per_s": "scaleup_bytes_per_s",
-    "scaleout_gbytes_per_s": "scaleout_bytes_per_s",
-}
-
-WHOLE = (
-    "devices", "stranded_devices", "nodes", "supernodes", "purchase_units", "fabric_tiers",
-    "used_per_domain", "validated",
-)  # fmt: skip
-"""Metrics that are counts, and are stored as such."""
 
 LEAST_KEPT = 10
 """Least-violating candidates remembered per bill, for a study where nothing is feasible."""
@@ -263,7 +252,7 @@ def _evaluated(
     parts = [columns(engine.space, block) for _, block in waiting]
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     accelerator = str(engine.space.levels["accelerator"][rows["accelerator"][0]])
-    found = PHYSICS[engine.study.kind].evaluate(engine, rows, accelerator)
+    found = physics_of(engine.study).evaluate(engine, rows, accelerator)
     if band:
         band.add(np.concatenate([block.keys for _, block in waiting]), rows, found)
     start = 0
@@ -370,7 +359,7 @@ def named_rows(
     out: dict[str, Any] = {"key": keys[picked]}
     out["plan"] = np.array([plan_name(int(key)) for key in out["key"]], dtype=object)
     for name in engine.space.axes:
-        out[name] = _named(engine, name, rows)[picked]
+        out[name] = named_axis(engine, name, rows)[picked]
     if engine.study.kind == "train":
         out["data_parallel"] = rows["data_parallel"][picked]
     out |= {name: value[picked] for name, value in {**found.metrics, **found.traffic}.items()}
@@ -379,18 +368,6 @@ def named_rows(
     for name, value in ledger_columns(found.ledgers.values()).items():
         out[name] = (value + shape)[picked]
     return out
-
-
-def _named(engine: Engine, name: str, rows: Mapping[str, Any]) -> Any:
-    """One axis of a block: names where the column holds codes, the chip's own rate for NaN."""
-    column, levels = rows[name], engine.space.levels[name]
-    if name in CHIP_RATES:
-        accelerator = str(engine.space.levels["accelerator"][rows["accelerator"][0]])
-        own = getattr(engine.chip(accelerator), CHIP_RATES[name])[0] / BYTES_PER_GBYTE
-        return np.where(np.isnan(column), own, column)
-    if name != "data_parallel" and all(isinstance(level, str) for level in levels):
-        return np.array(levels, dtype=object)[column]
-    return column
 
 
 def remember_nearest(

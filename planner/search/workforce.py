@@ -18,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from planner.runs.physics import PHYSICS
+from planner.runs.physics import physics_of
 from planner.study.written import study_from_json, study_to_json
 from simkernel.errors import BadStudy, PlanError
 
@@ -125,7 +125,7 @@ def _set_engine(study_json: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     study = study_from_json(study_json)
-    _ENGINE[:] = [PHYSICS[study.kind].prepare(study)]
+    _ENGINE[:] = [physics_of(study).prepare(study)]
 
 
 def _end_with_parent() -> None:

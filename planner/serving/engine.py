@@ -11,7 +11,7 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from costdata.configs import read_model
 from costdata.engines import ANY_ENGINE
-from planner.axes import ALL, ROOFLINE
+from planner.axes import AFTER_PREFILL, ALL, ROOFLINE
 from planner.costing.null_objectives import refuse_compared
 from planner.runs.prepared import Prepared
 from planner.serving.load import ServeLoad, serve_load
@@ -145,11 +145,15 @@ def _check_engine(study: Study, catalog: Catalog) -> None:
 def _refuse_what_is_not_served(study: Study) -> None:
     """What can be written in a serving study and has no effect yet."""
     faults = [
-        f"axes.{name}: pools of their own for prefill and decode are not evaluated in this "
-        "version; remove it"
+        f"axes.{name}: pools of their own for prefill and decode are not evaluated here; remove it"
         for name in study.axes
         if "." in name
     ]
+    if study.axes.get("kv_transfer", (AFTER_PREFILL,)) != (AFTER_PREFILL,):
+        faults.append(
+            "axes.kv_transfer has no effect where one pool does both; give axes to a pool, e.g. "
+            "prefill.tensor_parallel = 4, or remove it"
+        )
     faults += [
         f"pin.{name} has no effect on serving in this version; remove it" for name in study.pin
     ]

@@ -28,19 +28,28 @@ def lane_watts(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> LaneWatts:
     A lane steps for as long as it holds a request; between requests its devices wait. The curves
     are made of whole runs, gaps included, so gaps lower the shares and not the watts.
     """
-    power, shares = rig.chips.power, mean_shares(lane, at)
+    return watts_of_shares(rig, mean_shares(lane, at), cap_frac)
+
+
+def watts_of_shares(rig: Rig, shares: Floats, cap_frac: Floats) -> LaneWatts:
+    """Watts of devices that are busy so much: kernels, memory, arithmetic, links; (4, n)."""
+    power = rig.chips.power
     mean_w = np.minimum(device_w(power, *shares[1:]), power.cap_w * cap_frac)
     return LaneWatts(np.asarray(mean_w), np.asarray(host_w(power, shares[0])))
 
 
-def mean_shares(lane: Lane, at: Pace) -> Floats:
-    """Of all time: kernels at work, memory, arithmetic and links busy; (4, n)."""
-    kernels = mean_step(lane, at)
+def shares_of(kernels: Floats, step_s: Floats, busy_frac: Floats) -> Floats:
+    """Shares of all time that the kernels of a step, (k, n), are at work: as `mean_shares`."""
     floor_s = np.maximum(kernels[FLOOR], 1e-12)
-    held = at.decoding_sequences + at.arrivals
-    busy = np.minimum(floor_s / at.step_s, 1.0) * (1.0 - np.exp(-held))
+    busy = np.minimum(floor_s / step_s, 1.0) * busy_frac
     rows = [np.minimum(kernels[i] / floor_s, 1.0) * busy for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE)]
     return np.stack([busy, *rows])
+
+
+def mean_shares(lane: Lane, at: Pace) -> Floats:
+    """Of all time: kernels at work, memory, arithmetic and links busy; (4, n)."""
+    held = at.decoding_sequences + at.arrivals
+    return shares_of(mean_step(lane, at), at.step_s, 1.0 - np.exp(-held))
 
 
 def lane_duty(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> DutyWatts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from planner.axes import ALL, AXES, CATALOGUE, COUNTS, DERIVED, OFFERED, Axis, Level
-from planner.runs.physics import PHYSICS
+from planner.runs.physics import physics_of
 from planner.space.blocks import bills, keys_of
 from planner.study.read import Study
 from simkernel.errors import BadStudy
@@ -18,7 +18,9 @@ from simkernel.errors import BadStudy
 LADDER = 2
 """Neighbours of a whole number are half and twice of it."""
 
-LEFT_ALONE = ("accelerator", "profile", "compute", "scaleout_fabric", "data_parallel")
+LEFT_ALONE = (
+    "accelerator", "profile", "compute", "scaleout_fabric", "data_parallel", "kv_transfer",
+)  # fmt: skip
 """Axes that are not widened: another chip is another study, the rest has one value."""
 
 
@@ -41,13 +43,18 @@ def single(study: Study) -> Single:
     ------
     BadStudy : "all" accelerators, or a supernode size the chip does not offer
     """
+    physics = physics_of(study)
+    return physics.pairs.single(study) if physics.pairs else one_of(study, physics.prepare)
+
+
+def one_of(study: Study, prepare: Callable[[Study], Any]) -> Single:
+    """The same, of engines that are prepared so."""
     chosen = {name: levels[0] for name, levels in study.axes.items() if name in AXES}
     taken = {n: v for n, v in chosen.items() if len(study.axes[n]) > 1}
     if chosen["accelerator"] == ALL:
         raise BadStudy(
             'axes.accelerator = "all" is many candidates; wanted one; add --set accelerator=NAME'
         )
-    prepare = PHYSICS[study.kind].prepare
     narrow = prepare(replace(study, axes=_frozen({n: (v,) for n, v in chosen.items()})))
     if chosen["supernode_devices"] == OFFERED:
         taken |= {"supernode_devices": _domain(narrow)}

@@ -11,6 +11,7 @@ from planner.study.faults import Faults
 from planner.study.levels import BadLevel, levels_of, what_to_do
 from planner.study.lines import Path
 from planner.study.names import Names
+from planner.study.pools import POOLS, check_pools, of_all_chips
 
 
 def axes_kind(tables: Mapping[str, Mapping[str, Any]], kind: str) -> str:
@@ -58,6 +59,8 @@ def read_axes(
         given["devices"] = DERIVED
     if is_fleet and kind == "hardware" and not any(name in given for name in COUNTS):
         given["supernodes"] = MOST
+    if both := of_all_chips(given, "accelerator"):
+        given["accelerator"] = both
     count = _count_axis(given, faults)
     chosen: dict[str, tuple[Level, ...]] = {}
     for name, axis in known.items():
@@ -68,14 +71,16 @@ def read_axes(
     for name in (key for key in given if "." in key and key.rpartition(".")[2] in known):
         axis = known[name.rpartition(".")[2]]
         chosen[name] = _levels(axis, given[name], ("axes", *name.split(".")), faults, names)
-    return MappingProxyType({k: v for k, v in chosen.items() if k not in COUNTS or k == count})
+    found = {k: v for k, v in chosen.items() if k not in COUNTS or k == count}
+    check_pools(found, faults)
+    return MappingProxyType(found)
 
 
 def _flat_pools(table: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Tables [axes.prefill] and [axes.decode] as keys prefill.X and decode.X."""
     flat: dict[str, Any] = {}
     for name, value in table.items():
-        if name in ("prefill", "decode") and kind in AXES["batching"].kinds:
+        if name in POOLS and kind in AXES["batching"].kinds:
             inner = value if isinstance(value, Mapping) else {}
             flat.update({f"{name}.{key}": item for key, item in inner.items()})
         else:

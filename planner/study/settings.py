@@ -17,11 +17,11 @@ from planner.study.lines import Path
 from planner.study.names import Names
 from planner.study.network import with_preset
 from planner.study.parts import Costing
+from planner.study.pools import POOLS
 from planner.study.read import SECTIONS, Study, study_from_document
 from planner.study.written import study_document
 from simkernel.errors import BadStudy
 
-POOLS = ("prefill", "decode")
 PRICES = ("price_usd", "all_in_usd_per_device", "all_in_usd_per_unit")
 """Tables of prices by chip; of one chip a later one stands before an earlier one."""
 

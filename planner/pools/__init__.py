@@ -1,0 +1,1 @@
+"""Prefill and decode on pools apart: each pool a serving plan of one phase, and their join."""

@@ -1,0 +1,186 @@
+"""Prefill and decode on pools apart: joined exactly, every device paid, keys and values moved."""
+
+import json
+
+import numpy as np
+import pytest
+from small_pools import ONE, pooled, written
+from small_serve import chat
+
+from planner.documents import answers as commands
+from planner.documents.export import export
+from planner.explain.plan import explain_plan
+from planner.pareto import nondominated
+from planner.pools.fronts import blocks_of_pairs, pair_criteria, pool_front, sweep
+from planner.pools.one import rows
+from planner.runs.kinds import prepare
+from planner.space.blocks import bills
+from planner.space.plan_keys import codes_of
+from planner.space.single import single
+from planner.study.pools import POOLS
+from simkernel.errors import BadStudy
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pools")
+    return commands.run(written(folder), folder / "a.duckdb", is_quiet=True), folder
+
+
+def one(*settings):
+    """One pair of plans: its engine, and what is found of it."""
+    found = single(pooled(*ONE, *settings))
+    return found.engine, rows(found.engine, codes_of(found.engine.space, np.array([found.key])))[0]
+
+
+def figure(found, name):
+    return float(found.metrics[name][0])
+
+
+def test_the_join_of_the_fronts_is_the_front_of_all_pairs():
+    """A pair that is best would be lost because one half of it looked beaten in its own pool."""
+    engine = prepare(pooled("decode.accelerator=H100-SXM", "supernode_devices=8"))
+    (joined,) = sweep(engine, 1, lambda: False)
+    whole = {
+        pool: pool_front(engine.pools[pool], pool, next(bills(engine.pools[pool].space)),
+                         is_whole=True).parts[0]
+        for pool in POOLS
+    }  # fmt: skip
+    kept = {
+        pool: pool_front(engine.pools[pool], pool, next(bills(engine.pools[pool].space))).parts[0]
+        for pool in POOLS
+    }
+    assert all(len(kept[pool]) < len(whole[pool]) for pool in POOLS)
+    points = [
+        pair_criteria(engine, block.found)[block.found.is_feasible]
+        for block in blocks_of_pairs(engine, tuple(whole[pool] for pool in POOLS))
+    ]
+    every = np.concatenate(points)
+    best = every[nondominated(every)]
+    front = joined.front
+    assert len(front["plan"]) == len(best)
+    for column, name in ((1, "it_mean_w"), (2, "it_peak_w"), (3, "purchase_units")):
+        np.testing.assert_allclose(np.sort(front[name]), np.sort(best[:, column]), rtol=1e-9)
+    for name in ("ttft_s_p95", "tpot_s_p95"):
+        assert any(np.allclose(np.sort(front[name]), np.sort(c), rtol=1e-9) for c in best.T)
+
+
+def test_a_study_of_pools_ends_with_a_front_in_the_archive(ran):
+    """Pools that are swept and cannot be shown, explained, priced anew."""
+    document, folder = ran
+    row = document["front"][0]
+    assert row["devices"] == row["prefill.devices"] + row["decode.devices"]
+    assert row["prefill.accelerator"] == "H100-SXM"
+    found = commands.explain(folder / "a.duckdb", "last", "1")
+    assert found["ledgers"]["ttft_s"]["total"] == pytest.approx(
+        found["metrics"]["ttft_s_mean"], rel=1e-6
+    )
+    for name in ("ttft_s_p95", "usd", "it_mean_w", "kgco2e", "devices"):
+        assert found["metrics"][name] == pytest.approx(row[name], rel=1e-9)
+    assert any(line["axis"] == "decode.replicas" for line in found["one_change"])
+    again = commands.recost(folder / "a.duckdb", "last", ["costing.wacc_frac=0.02"])
+    assert again["front"][0]["usd"] < row["usd"]
+    json.dumps(document, allow_nan=False)
+    with pytest.raises(BadStudy, match="one pool in this version"):
+        export(folder / "a.duckdb", "last", "1", "bom", "", "", "")
+
+
+def test_every_deployed_device_is_paid_and_powered(ran):
+    """A pool left out of the denominator halves the price of a token (InferenceX-app#653)."""
+    document, _ = ran
+    for row in document["front"][:50]:
+        tokens = row["output_tokens_per_s"]
+        assert row["tokens_per_s_per_device"] == pytest.approx(tokens / row["devices"])
+        pools = [row[f"{pool}.purchase_units"] * 8 for pool in POOLS]
+        assert row["devices"] + row["stranded_devices"] <= sum(pools)
+        degree = [row[f"{p}.tensor_parallel"] * row[f"{p}.replicas"] for p in POOLS]
+        assert [row[f"{p}.devices"] for p in POOLS] == degree
+
+
+def test_degrees_count_once_in_the_devices_of_each_pool():
+    """A degree left out of a worker's devices makes it too good by that (aiconfigurator#1476)."""
+    _, found = one("prefill.replicas=2", "prefill.tp=8", "decode.tp=4", "decode.replicas=1")
+    assert figure(found, "devices") == 20
+    assert figure(found, "tokens_per_s_per_device") == pytest.approx(
+        figure(found, "output_tokens_per_s") / 20
+    )
+
+
+def test_a_second_pool_costs_what_it_costs_alone():
+    """The price of a fleet would be that of its first pool, or all of one chip."""
+    prices = {"H100-SXM": 400e3, "L40S": 150e3}
+    given = [f"costing.all_in_usd_per_unit.{chip}={usd}" for chip, usd in prices.items()]
+    study = pooled(*ONE, "decode.accelerator=L40S", "decode.tp=2", "decode.supernode_devices=1",
+                   "workload.chat.slo.tpot_s_p95=0.06", *given)  # fmt: skip
+    found = single(study)
+    told = explain_plan(found.engine, found.key)
+    usd = told.ledgers["capex_usd"]["terms"]
+    bought = sum(usd[name] for name in ("servers", "stranded", "spares"))
+    units = [told.metrics[f"{pool}.purchase_units"] for pool in POOLS]
+    assert bought == pytest.approx(units[0] * 400e3 + units[1] * 150e3, rel=1e-9)
+    share = units[0] * 400e3 / bought
+    read = told.metrics["usd_per_mtoken_input"] * told.metrics["input_tokens"] / 1e6
+    assert read == pytest.approx(told.metrics["usd"] * share, rel=1e-9)
+
+
+def test_doubling_the_wires_halves_what_they_take():
+    """A transfer that bandwidth does not shorten is made of something else (LLMServingSim#42)."""
+    _, slow = one("scaleout_gbytes_per_s=25")
+    _, fast = one("scaleout_gbytes_per_s=50")
+    _, faster = one("scaleout_gbytes_per_s=100")
+    first, second, third = (figure(x, "kv_transfer_s") for x in (slow, fast, faster))
+    assert first - second == pytest.approx(2.0 * (second - third), rel=1e-9)
+    assert first > figure(slow, "kv_moved_bytes") / 25e9
+
+
+def test_the_first_token_waits_for_its_keys_and_values():
+    """A time to first token without the transfer is of another engine."""
+    _, after = one()
+    _, beside = one("kv_transfer=layer_wise")
+    for found in (after, beside):
+        parts = found.ledgers["ttft_s"].terms
+        moved = float(parts["kv_transfer"][0] + parts["kv_wait_for_wires"][0])
+        assert moved == pytest.approx(figure(found, "kv_exposed_s"))
+        assert float(found.ledgers["ttft_s"].total[0]) == pytest.approx(
+            figure(found, "ttft_s_mean")
+        )
+    assert figure(beside, "kv_exposed_s") < figure(after, "kv_exposed_s")
+    assert figure(after, "kv_exposed_s") == pytest.approx(
+        figure(after, "kv_transfer_s") + figure(after, "kv_wait_s")
+    )
+
+
+def test_wires_that_cannot_carry_the_load_are_a_limit():
+    """A fleet whose network is the bottleneck would be shown as possible."""
+    _, found = one("scaleout_gbytes_per_s=1")
+    broken = {name for name, limit in found.limits.items() if limit.excess[0] > 0}
+    assert any(name.endswith(": wires") for name in broken)
+
+
+def test_replicas_do_not_cure_an_unloaded_latency():
+    """A fleet would be enlarged for a bound that an empty replica breaks (dynamo#11624)."""
+    hopeless = ("workload.chat.slo.ttft_s_p95=0.01",)
+    counts = set()
+    for rate in (60, 600):
+        _, found = one(f"workload.chat.trace.arrivals.requests_per_s={rate}", *hopeless)
+        broken = {name for name, limit in found.limits.items() if limit.excess[0] > 0}
+        assert "prefill: ttft_s_p95" in broken
+        counts.add(figure(found, "prefill.replicas") / rate)
+    _, kept = one()
+    assert min(counts) * 60 <= figure(kept, "prefill.replicas")
+
+
+def test_what_pools_cannot_have_is_refused_at_once():
+    """A count would be taken for one pool, or an axis of the fabric for half of it."""
+    with pytest.raises(BadStudy, match="one fabric joins both pools"):
+        pooled("prefill.kv_transfer=layer_wise")
+    with pytest.raises(BadStudy, match=r"prefill\.devices and decode\.devices"):
+        prepare(pooled("devices=64"))
+    with pytest.raises(BadStudy, match="one pool does both"):
+        prepare(chat("kv_transfer=layer_wise"))
+
+
+def test_pools_that_cannot_read_each_others_cache_are_no_pair():
+    """Keys and values would be read in a precision they were not written in."""
+    with pytest.raises(BadStudy, match="moved as they are, not converted"):
+        commands.evaluate_study(pooled(*ONE, "prefill.kv_precision=fp8"))
