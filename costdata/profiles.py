@@ -22,6 +22,8 @@ from simkernel.stack import Stack
 
 SHIPPED = "shipped"
 UNFUSED, COMPILED, VENDOR, XLA = "unfused_2020", "compiled_2023", "vendor_2026", "xla"
+HOPPER = "hopper_2025"
+"""Kernels written for Hopper and published: FlashAttention-3, DeepGEMM, DeepEP, DualPipe."""
 
 AS_IS = (
     "contention_frac", "grouped_frac", "wide_grouped_frac", "stream_passes", "straggler_frac",
@@ -56,9 +58,11 @@ def stack_of(tables: Tables, profile: str, chip: Row, release_year: float | None
     Raises
     ------
     UnknownName : no such profile
-    MissingFact : sustained.csv has no row for the chip, its architecture or all chips
+    MissingFact : sustained.csv has no row for the chip, its architecture or all chips, or the
+        kernels of the profile are written for chips of another architecture
     """
     name = _named(tables, profile, chip)
+    _refuse_other_chips(tables["profiles"][(name,)], chip)
     row, reach = tables["profiles"][(name,)], sustained_row(tables, chip)
     numbers: dict[str, Column] = {column: row.need(column) for column in NUMBERS}
     flags = {column: row.text(column) == "yes" for column in FLAGS}
@@ -74,6 +78,16 @@ def stack_of(tables: Tables, profile: str, chip: Row, release_year: float | None
     since = row.number("one_graph_from")
     is_new = release is not None and since is not None and release >= since
     return replace(stack, is_one_graph=is_new)
+
+
+def _refuse_other_chips(row: Row, chip: Row) -> None:
+    """Kernels that do not run on a chip."""
+    made_for, architecture = row.text("made_for"), chip.text("architecture")
+    if made_for and made_for != architecture:
+        raise MissingFact(
+            f"profile {row.name} is of kernels written for {made_for} chips; {chip.name} is of "
+            f"{architecture}: name {made_for} chips alone, or another profile"
+        )
 
 
 FLAGS = ("is_attention_fused", "overlaps_data", "overlaps_tensor", "sends_once", "cuts_evenly")
@@ -139,7 +153,7 @@ def keeping_of(tables: Tables, profile: str, chip: Row) -> Keeping:
     return Keeping(**cells)
 
 
-KEPT_BYTES = ("gradient_bytes", "optimiser_bytes", "logit_bytes", "narrow_copies")
+KEPT_BYTES = ("gradient_bytes", "optimiser_bytes", "logit_bytes", "narrow_copies", "gate_bytes")
 KEPT_FLAGS = ("has_weight_copy", "is_narrow_alone", "keeps_combined")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from types import MappingProxyType
 
-from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA
+from costdata.profiles import COMPILED, HOPPER, SHIPPED, UNFUSED, VENDOR, XLA
 from simkernel import plugins
 from simkernel.candidates import CONTEXT_EXCHANGE, OFFLOAD
 from simkernel.drafting import MOST_DRAFTED
@@ -204,7 +204,7 @@ def _use_axes() -> tuple[Axis, ...]:
         Axis(
             "profile", "", WORK, "name", (SHIPPED,),
             "kind of software stack; shipped is XLA on a TPU, else the vendor's newest",
-            names=(SHIPPED, VENDOR, COMPILED, XLA, UNFUSED),
+            names=(SHIPPED, VENDOR, HOPPER, COMPILED, XLA, UNFUSED),
         ),
         Axis(
             "compute", "", WORK, "name", (ROOFLINE,),

@@ -37,6 +37,8 @@ class Keeping:
     is_narrow_alone : weights trained in 8 bits are held in 8 bits only, without a wide copy
     keeps_combined : results of experts wait for the gradient of the router's weights; False where
         these weights scale what goes into the last product
+    gate_bytes : of one value that goes into the activation of an MLP and is kept for its backward
+        pass, where products take fewer than 16 bits
     """
 
     gradient_bytes: float = 4.0
@@ -46,6 +48,7 @@ class Keeping:
     narrow_copies: float = 1.0
     is_narrow_alone: bool = False
     keeps_combined: bool = True
+    gate_bytes: float = WIDE_BYTES
 
     def weight_bytes(self, precision_code: Codes, is_cut: Masks) -> Floats:
         """Bytes of one weight beside the master copy; (n,).

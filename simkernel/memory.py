@@ -266,14 +266,15 @@ def _mlp_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floa
     hidden, width, part = model.hidden, kind.mlp_width, share.cut_tokens
     ups = 2.0 if kind.gated else 1.0
     mask = 0.0 if share.is_fused else 1.0 * hidden
+    gate_bytes = np.where(narrow < WIDE_BYTES, share.keeping.gate_bytes, WIDE_BYTES)
     if kind.mlp == "none":
         return own * 0.0, own * 0.0
     if kind.mlp == "dense":
-        kept = own * (2.0 * hidden + mask) + part * (ups * width * WIDE_BYTES)
+        kept = own * (2.0 * hidden + mask) + part * (ups * width * gate_bytes)
         return (own * hidden + part * width) * narrow, kept
     routed = kind.top_k * imbalance(share, kind)
     cheap = (hidden + routed * width + kind.shared_width) * narrow
-    kept = 2.0 * hidden + ups * (routed * width + kind.shared_width) * WIDE_BYTES
+    kept = 2.0 * hidden + ups * (routed * width + kind.shared_width) * gate_bytes
     dispatched = routed * share.expert_tensor * hidden * narrow  # every expert tensor rank gathers
     combined = routed * hidden * WIDE_BYTES if share.keeping.keeps_combined else 0.0
     return own * cheap, own * (kept + dispatched + combined)

@@ -28,6 +28,7 @@ from costdata.facts import ALL_ROWS
 from costdata.profiles import (
     COMPILED,
     FLAGS,
+    HOPPER,
     NUMBERS,
     REACHED,
     UNFUSED,
@@ -71,6 +72,10 @@ KINDS: Mapping[str, Mapping[str, bool]] = {
         "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": True,
         "sends_once": True, "cuts_evenly": False,
     },
+    HOPPER: {
+        "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": False,
+        "sends_once": True, "cuts_evenly": False,
+    },
     XLA: {
         "is_attention_fused": True, "overlaps_data": True, "overlaps_tensor": True,
         "sends_once": False, "cuts_evenly": False,
@@ -105,6 +110,16 @@ TENSOR_HOST_FRAC = 0.012
 """Launch time more for every pair of tensor ranks whose hosts have to meet in the unfused stack:
 vTrain's layers of 1,024 values take 3.0 ms on one rank, 3.3 on two, 3.4 on four and 3.6 to 5.0 on
 eight, however small the work."""
+
+HOPPER_KERNELS: Mapping[str, Column] = {
+    "contention_frac": 20 / 132, "grouped_frac": 1.0, "attention_frac": 0.925,
+}  # fmt: skip
+"""Kernels published for Hopper, from figures of single kernels; no run is fitted. The exchange
+takes 20 of 132 processors (DeepSeek-V3 report, section 3.2.2; products run in 112 blocks in the
+trace of deepseek-ai/profile-data, train.json). Grouped fp8 products are as fast as single ones:
+1,297 and 1,304 TFLOP/s (deepseek-ai/DeepGEMM, first README, 8,192 rows a group and 4,096 rows, N
+4096, K 7168). The trace names FlashAttention-3's core; 1.24 ms forward and 4.25 ms backward, what
+prepares and ends it included, for 4,096 tokens are 0.925 of the isolated core's rate."""
 
 DENSE_HOST_S, MOE_HOST_S = 0.0005, 0.004
 """Launches of fused stacks that no run among the published ones comes near: planning estimates."""
@@ -181,6 +196,8 @@ def profile_cells(values: Values, kind: str) -> dict[str, Column]:
     cells |= {"wide_grouped_frac": cells["grouped_frac"] if kind == XLA else 1.0}
     if kind == XLA:
         cells |= {"contention_frac": 0.0}
+    if kind == HOPPER:
+        cells |= HOPPER_KERNELS
     return cells | _launches(values, kind)
 
 
@@ -188,7 +205,7 @@ def _launches(values: Values, kind: str) -> dict[str, Column]:
     """Launch times of a fused stack; XLA runs a step as one program."""
     if kind == XLA:
         return {"dense_host_s": 0.0, "moe_host_s": 0.0, "expert_host_s": 0.0}
-    if kind == COMPILED:
+    if kind in (COMPILED, HOPPER):
         return {"dense_host_s": DENSE_HOST_S, "moe_host_s": MOE_HOST_S, "expert_host_s": 0.0}
     timed = {n: values(n, kind) for n in ("moe_host_s", "expert_host_s")}
     return {"dense_host_s": DENSE_HOST_S, **timed}
@@ -336,6 +353,7 @@ def _profile_row(values: Values, kind: str) -> Row:
     years = values("matures_per_year", kind) if kind == VENDOR else 0.0
     row: Row = {"profile": kind}
     row |= {name: "yes" if cells[name] else "no" for name in FLAGS}
+    row |= {"made_for": "hopper" if kind == HOPPER else ""}
     row |= {name: _rounded(cells[name]) for name in NUMBERS}
     row |= {"matures_per_year": _rounded(years)}
     row |= {"release": f"{2000 + NEWEST_RELEASE:.4f}" if kind == VENDOR else ""}
@@ -352,6 +370,7 @@ def _sustained_row(values: Values, scope: str) -> Row:
 
 SPARSE = {
     COMPILED: "launch times and experts rest on priors: no published run of this kind binds them",
+    HOPPER: "attention, grouped products and contention are those of published kernels",
 }
 
 

@@ -70,13 +70,8 @@ class Engine(Prepared):
 
     @cached_property
     def profile(self) -> str:
-        """The kind of software stack, as the study names it.
-
-        Unfused attention without a profile is that of the stack which had it.
-        """
-        named = str(self.study.axes["profile"][0])
-        is_unfused = self.study.training.attention == "unfused"
-        return UNFUSED if is_unfused and named == SHIPPED else named
+        """The kind of software stack of the study."""
+        return _profile(self.study)
 
     @cached_property
     def _jobs(self) -> dict[str, TrainingJob]:
@@ -118,7 +113,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
     named = study.axes["accelerator"]
     names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
     sizes, missing = sizes_of_chips(catalog, names)
-    sizes = with_what_if_domains(study, sizes)
+    sizes = with_what_if_domains(study, _on_profile(study, catalog, sizes, missing))
     if study.axes["compute"][0] == MEASURED:
         untimed = _untimed(catalog, tuple(sizes))
         missing |= untimed
@@ -143,6 +138,31 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         space=make_space(chosen, model_counts(model, work), sizes),
         missing=MappingProxyType(missing),
     )
+
+
+def _profile(study: Study) -> str:
+    """The kind of software stack, as the study names it.
+
+    Unfused attention without a profile is that of the stack which had it.
+    """
+    named = str(study.axes["profile"][0])
+    is_unfused = study.training.attention == "unfused"
+    return UNFUSED if is_unfused and named == SHIPPED else named
+
+
+def _on_profile(
+    study: Study, catalog: Catalog, sizes: dict[str, ChipSizes], missing: dict[str, str]
+) -> dict[str, ChipSizes]:
+    """Chips that the study's software stack runs on; why not of the others goes to `missing`."""
+    kept = {}
+    for name, own in sizes.items():
+        try:
+            catalog.stack(_profile(study), name)
+        except MissingFact as error:
+            missing[name] = " ".join(error.faults)
+        else:
+            kept[name] = own
+    return kept
 
 
 def _imbalance(work: TrainWorkload, catalog: Catalog) -> float:

@@ -111,10 +111,10 @@ pairs above: inside one TPU pod speed per device hardly falls, over the data-cen
 5% for every factor of e). That XLA's collectives take nothing from a TPU's products, that MaxText
 counts its batch per device, shards inside a domain and cuts the width over tensor ranks, that the
 baseline of MegaScale overlaps nothing, and that Llama 3 405B has a layer in a chunk was read in
-their sources once residuals pointed there. That the unfused stack cuts
-its layers evenly and moves up to 52 bytes a logit was read in its source once vTrain's residuals
-pointed to the head. `python -m planner.calibration.profile_fit tests/truth/train.csv --check`
-fits them again.
+their sources once residuals pointed there, as were the kernels of DeepSeek-V3's own run. That the
+unfused stack cuts its layers evenly and moves up to 52 bytes a logit was read in its source once
+vTrain's residuals pointed to the head. `python -m planner.calibration.profile_fit
+tests/truth/train.csv --check` fits them again.
 
 vTrain's file states full recompute for all runs, yet what a further sequence costs there would
 need products faster than the dense peak if layers were run twice. Its single-node times are
@@ -135,11 +135,13 @@ Llama 2 7B on A3 reduces its gradients between hosts in pieces of up to a GiB
 time does. With a prior half as tight on contention this pair would come out, the core left out
 would be missed by 8.0%, and the supernode experiment with DeepSeek-V3 by 15.2%.
 
-DeepSeek-V3's own run is predicted with what other compiled stacks of its time reach on a Hopper:
-FlashAttention-2's core, grouped products at half the rate of single ones, a third of what is
-hidden lost to contention. With a FlashAttention-3 core it would come out 17% too slow, with 20 of
-132 processors for communication as its report states 28%, with both and grouped products as fast
-as single ones 8% too fast; which kernels it had beyond these 20 no source tells.
+DeepSeek-V3's own run names DualPipe and is predicted with the kernels published beside it
+(`hopper_2025`), whose figures come from a trace and a README, not from the run. On other compiled
+stacks of its time (FlashAttention-2's core, grouped products at half the rate of single ones) it
+would come out 31% too slow. That trace, 4 layers forward beside 4 layers backward of another
+micro-batch with routing forced even, takes 128.5 ms where 112 are predicted: products on 112 of
+132 processors take 70 ms against 53, those for gradients of weights most of all. The run's
+180 thousand device-hours for a trillion tokens hold restarts and the ramp of its batch as well.
 """
 
 

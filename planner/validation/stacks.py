@@ -2,7 +2,8 @@
 
 The rule, made with scores of earlier versions in sight: the column `stack` where it names the
 unfused stack of 2020-22; a vendor's release where the row names one; XLA on a TPU; the unfused
-stack where the source is of 2022 or earlier; else a compiled stack of its year. What a stack
+stack where the source is of 2022 or earlier; the kernels that were published with DualPipe where a
+run on Hopper names it; else a compiled stack of its year. What a stack
 overlaps is its kind's, and what the notes (async TP) or the recipe (one graph) of a row say.
 """
 
@@ -12,7 +13,7 @@ import csv
 import re
 from functools import cache
 
-from costdata.profiles import COMPILED, UNFUSED, VENDOR, XLA
+from costdata.profiles import COMPILED, HOPPER, UNFUSED, VENDOR, XLA
 from planner.calibration.kernels import TABLES
 from planner.validation.faults import RELEASE, UNFUSED_ATTENTION, UNKNOWN
 from planner.validation.rows import TruthRow
@@ -21,6 +22,7 @@ LAST_UNFUSED_YEAR = 2022
 """Year of FlashAttention (arXiv 2205.14135); stacks of published runs took it up after it."""
 YEAR = re.compile(r"\b20[12]\d\b")
 NOT_OVERLAPPED = re.compile(r"\bwithout (custom )?overlap\b", re.IGNORECASE)
+DUAL_PIPE = re.compile(r"dual[ _-]?pipe", re.IGNORECASE)
 ASYNC_TENSOR = re.compile(r"\basync ?tp\b", re.IGNORECASE)
 
 
@@ -30,7 +32,9 @@ def stack_kind(row: TruthRow, architecture: str) -> str:
         return UNFUSED
     if architecture == "tpu":
         return XLA
-    return VENDOR if release_year(row) is not None else COMPILED
+    if release_year(row) is not None:
+        return VENDOR
+    return HOPPER if architecture == "hopper" and names_dual_pipe(row) else COMPILED
 
 
 def release_year(row: TruthRow) -> float | None:
@@ -45,6 +49,11 @@ def is_attention_fused(row: TruthRow) -> bool:
         return not UNFUSED_ATTENTION.search(row.text("stack"))
     years = [int(year) for year in YEAR.findall(row.text("source"))]
     return not years or max(years) > LAST_UNFUSED_YEAR
+
+
+def names_dual_pipe(row: TruthRow) -> bool:
+    """Whether a row names the schedule that came with kernels of its own."""
+    return bool(DUAL_PIPE.search(row.text("schedule") or row.text("notes")))
 
 
 def overlaps_tensor(row: TruthRow) -> bool:

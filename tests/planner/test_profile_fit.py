@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costdata import catalog
-from costdata.profiles import COMPILED, SHIPPED, UNFUSED, VENDOR, XLA, profile_names
+from costdata.profiles import COMPILED, HOPPER, SHIPPED, UNFUSED, VENDOR, XLA, profile_names
 from planner.calibration import profile_fit
 from planner.calibration.kernels import TABLES, differences
 from planner.calibration.profile_fit import (
@@ -24,7 +24,7 @@ from planner.validation.held_out import Fold
 from planner.validation.rows import TruthRow
 from planner.validation.stacks import release_year, stack_kind
 from planner.validation.training import speeds
-from simkernel.errors import BadStudy, UnknownName
+from simkernel.errors import BadStudy, MissingFact, UnknownName
 
 TRAIN = Path(__file__).parents[1] / "truth" / "train.csv"
 
@@ -125,6 +125,8 @@ def test_what_is_left_out_does_not_pull():
         ({"source": "MaxText"}, "tpu", XLA),
         ({"source": "Megatron-Bridge", "software_release": "26.04.01"}, "blackwell", VENDOR),
         ({"source": "llm-foundry"}, "hopper", COMPILED),
+        ({"source": "a report", "notes": "PP16 (DualPipe), EP64"}, "hopper", HOPPER),
+        ({"source": "a report", "notes": "PP16 (DualPipe), EP64"}, "ampere", COMPILED),
     ],
 )
 def test_a_stack_is_read_from_its_row_or_by_the_rule(cells, architecture, kind):
@@ -146,9 +148,18 @@ def test_an_older_release_is_slower_with_experts_and_a_profile_is_by_name():
     assert then.gemm_frac == now.gemm_frac
     assert chips.stack(SHIPPED, "GB200") == chips.stack(VENDOR, "GB200")
     assert chips.stack(SHIPPED, "TPU-v5e") == chips.stack(XLA, "TPU-v5e")
-    assert set(profile_names(chips.tables)) == {SHIPPED, VENDOR, COMPILED, XLA, UNFUSED}
+    assert set(profile_names(chips.tables)) == {SHIPPED, VENDOR, HOPPER, COMPILED, XLA, UNFUSED}
     with pytest.raises(UnknownName, match="profile"):
         chips.stack("mine", "GB200")
+
+
+def test_kernels_written_for_one_architecture_are_refused_on_another():
+    """A B200 would be planned with kernels that do not run on it."""
+    chips = catalog.load()
+    assert chips.stack(HOPPER, "H800-SXM").grouped_frac == 1.0
+    assert chips.keeping(HOPPER, "H800-SXM").gate_bytes == 1.0
+    with pytest.raises(MissingFact, match="written for hopper chips; B200-SXM is of blackwell"):
+        chips.stack(HOPPER, "B200-SXM")
 
 
 @pytest.mark.parametrize(
