@@ -17,6 +17,16 @@ TICKS = 6
 WORDS_FRAC = 1.15
 """A chart of bars is this much longer than its longest bar."""
 
+ROOM_FRAC = 0.6
+"""Of the longest bar: further out a figure beside a bar would be cut on a narrow screen."""
+
+SIDES = {
+    "beyond": ("left", 5, MARKED, "end"),
+    "before": ("right", -5, MARKED, "start"),
+    "inside": ("right", -5, "#FFFFFF", "end"),
+}
+"""Where a figure stands: how it is aligned, its distance and colour, and the end it stands at."""
+
 BEFORE_AFTER = {"before": "#999999", "after": OKABE_ITO[0]}
 
 
@@ -47,12 +57,17 @@ def waterfall(terms: Mapping[str, float], unit: str, total: str = "total") -> Ch
             alt.Tooltip("share:Q", format=".1%"),
         ],
     )
-    words = shared.mark_text(align="left", dx=5, fontSize=12, color=MARKED).encode(
-        y=y, x="end:Q", text="words:N"
-    )
+    words = [
+        shared.transform_filter(alt.datum.side == side)
+        .mark_text(align=align, dx=dx, fontSize=12, color=colour)
+        .encode(y=y, x=f"{at}:Q", text="words:N")
+        for side, (align, dx, colour, at) in SIDES.items()
+    ]
     told = ", ".join(f"{row['term']} {row['words']}" for row in rows)
     about = f"Waterfall in {unit}: {told}."
-    return (bars + words).properties(height=BAR_PX * len(rows) + AXIS_PX, description=about)
+    return alt.layer(bars, *words).properties(
+        height=BAR_PX * len(rows) + AXIS_PX, description=about
+    )
 
 
 def stairs(terms: Mapping[str, float], total_name: str = "total") -> list[dict[str, Any]]:
@@ -63,7 +78,16 @@ def stairs(terms: Mapping[str, float], total_name: str = "total") -> list[dict[s
         if value:
             rows.append(_stair(name, "term", at, at + value, total))
             at += value
-    return [*rows, _stair(total_name, "total", 0.0, total, total)]
+    rows.append(_stair(total_name, "total", 0.0, total, total))
+    most = max((row["end"] for row in rows), default=0.0)
+    return [{**row, "side": _side(row, most)} for row in rows]
+
+
+def _side(row: Row, most: float) -> str:
+    """Where the figure of a bar has room: beyond it, before it, or in it."""
+    if row["end"] <= ROOM_FRAC * most:
+        return "beyond"
+    return "before" if min(row["from"], row["to"]) > (1.0 - ROOM_FRAC) * most else "inside"
 
 
 def _stair(name: str, kind: str, start: float, end: float, total: float) -> dict[str, Any]:
@@ -74,6 +98,7 @@ def _stair(name: str, kind: str, start: float, end: float, total: float) -> dict
         "kind": kind,
         "from": start,
         "to": end,
+        "start": min(start, end),
         "end": max(start, end),
         "value": value,
         "share": share,

@@ -18,6 +18,8 @@ PALE = 0.25
 FRONT_PX = 460
 MOST_SHAPES = 6
 TITLE_LETTERS = 56
+SHAPES = alt.Legend(symbolFillColor=MARKED, symbolStrokeColor=MARKED)
+"""Shapes are black where nothing is said, which a dark page swallows."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _points(
         ],
     )
     if shape:
-        points = points.encode(shape=alt.Shape(f"{shape}:N", title=shape))
+        points = points.encode(shape=alt.Shape(f"{shape}:N", title=shape, legend=SHAPES))
     return points.add_params(click)
 
 

@@ -52,7 +52,7 @@ def asked() -> Counted:
         "odds follow; with the switch below the front follows too.",
     )  # fmt: skip
     is_against = st.toggle(
-        "hold plans at the bad end of it", key=desk.kept("if_against", False),
+        "at the bad end", key=desk.kept("if_against", False),
         help="every objective and limit at the end of its band that hurts",
     )  # fmt: skip
     return Counted(float(scale), is_against)

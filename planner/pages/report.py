@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
+from planner.archive.store import Archive
 from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.words import plain
 from planner.report.decision import sentence
+from planner.report.purchase import FORMS as PURCHASE_FORMS
+from planner.report.purchase import decision_of, purchase_bytes, reported
 from planner.report.write import FORMS, refuse_without_libraries, report_bytes
 
 LANGUAGES = {"English": "en", "中文": "zh"}
@@ -17,6 +22,7 @@ MIME = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 BY_RULE, CHOSEN = "the plan that the report's rule takes", "the plan of the side bar"
+CHEAPEST = "the cheapest plan"
 
 
 def draw() -> None:
@@ -29,6 +35,9 @@ def draw() -> None:
         desk.say_why_empty(found)
         return
     refuse_without_libraries()
+    if found.record.start.kind == "fleet":
+        _purchases(found)
+        return
     left, middle, right = st.columns(3)
     of = left.selectbox("Of", (BY_RULE, CHOSEN), key=desk.kept("report_of", BY_RULE))
     language = middle.selectbox("Language", LANGUAGES, key=desk.kept("report_lang", "English"))
@@ -39,13 +48,32 @@ def draw() -> None:
     _download(found, plan, LANGUAGES[language], form)
 
 
+def _purchases(found: Desk) -> None:
+    """The report of a purchase plan, which is in English."""
+    left, right = st.columns(2)
+    of = left.selectbox("Of", (CHEAPEST, CHOSEN), key=desk.kept("report_of_purchase", CHEAPEST))
+    form = right.selectbox("Form", PURCHASE_FORMS, key=desk.kept("report_form_purchase", "pdf"))
+    plan = str(found.front["plan"][found.row]) if of == CHOSEN else ""
+    record, document = reported(Archive(found.db, desk.READING_S), found.run, plan)
+    st.info(plain(decision_of(document)))
+    _made(found, (found.run, plan, "en", form), lambda: purchase_bytes(record, document, form))
+
+
 def _download(found: Desk, plan: str, language: str, form: str) -> None:
     """The file, made when it is asked for."""
-    mark = (found.run, plan, language, form)
+    _made(
+        found,
+        (found.run, plan, language, form),
+        lambda: report_bytes(desk.gathered_of(found, plan), form, language),
+    )
+
+
+def _made(found: Desk, mark: tuple[str, ...], make: Callable[[], bytes]) -> None:
+    """A button that makes the file, and one that takes it away."""
+    form = mark[-1]
     if st.button("Make the report", key="make_report"):
         with st.spinner("setting the report"):
-            got = desk.gathered_of(found, plan)
-            st.session_state["report"] = mark, report_bytes(got, form, language)
+            st.session_state["report"] = mark, make()
     made = st.session_state.get("report")
     if made and made[0] == mark:
         name = f"{found.run}.{form}"

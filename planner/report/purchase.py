@@ -57,6 +57,31 @@ def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dic
     if form not in FORMS:
         raise BadStudy(f"--to {to.name}: a purchase plan is reported as .pdf, .html or .xlsx")
     refuse_without_libraries()
+    record, document = reported(archive, run, plan)
+    write_bytes(to, purchase_bytes(record, document, form))
+    return {
+        "run": record.run,
+        "plan": document["plan"],
+        "site": str(document["site"]),
+        "rule": "asked for" if plan else "cheapest",
+        "decision": decision_of(document),
+        "spread": [],
+        "file": str(to),
+        "bytes": to.stat().st_size,
+    }
+
+
+def reported(archive: Archive, run: str, plan: str = "") -> tuple[RunRecord, dict[str, Any]]:
+    """The run, and the document of the plan that a report is of, with its sites.
+
+    Parameters
+    ----------
+    plan : its name or place on the front; "" for the cheapest
+
+    Raises
+    ------
+    BadStudy : a run without a plan
+    """
     with archive.reading() as held:
         record = held.run(run)
         front = held.front(record.run)
@@ -65,18 +90,13 @@ def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dic
                        "way")  # fmt: skip
     cheapest = str(front["plan"][int(np.argmin(front["own_npv_usd"]))])
     document = stored_plan(archive, record.run, plan or cheapest)
+    return record, {**document, "site": str(front["site"][0])}
+
+
+def purchase_bytes(record: RunRecord, document: Document, form: str) -> bytes:
+    """The report in one of FORMS, as the bytes of its file."""
     paper = purchase_paper(record, document)
-    write_bytes(to, _sheets(paper, document) if form == "xlsx" else _bytes(paper, form))
-    return {
-        "run": record.run,
-        "plan": document["plan"],
-        "site": str(front["site"][0]),
-        "rule": "asked for" if plan else "cheapest",
-        "decision": decision_of(document),
-        "spread": [],
-        "file": str(to),
-        "bytes": to.stat().st_size,
-    }
+    return _sheets(paper, document) if form == "xlsx" else _bytes(paper, form)
 
 
 def _sheets(paper: Paper, document: Document) -> bytes:

@@ -284,7 +284,7 @@ def test_more_error_counted_moves_the_front_the_bars_and_the_odds(app):
     assert wider > layers
     assert same == slowest
     assert others != odds
-    next(t for t in app.toggle if t.label.startswith("hold plans")).set_value(True).run()
+    next(t for t in app.toggle if t.label == "at the bad end").set_value(True).run()
     assert not app.exception
     assert shown()[1] > slowest
 

@@ -77,3 +77,13 @@ def test_other_runs_are_told_what_the_page_is_for(stored, monkeypatch):
     """A training run would end in a traceback."""
     page = opened(stored.db, monkeypatch)
     assert "purchase plans" in page.info[0].value
+
+
+def test_a_purchase_plan_is_reported_on_the_page(gated, monkeypatch):
+    """The page would refuse what the command writes."""
+    page = opened(gated, monkeypatch, "report")
+    assert not page.error
+    assert any("worth today" in info.value for info in page.info)
+    page.button(key="make_report").click().run()
+    assert not page.exception
+    assert page.session_state["report"][1].startswith(b"%PDF")
