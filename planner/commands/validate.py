@@ -19,7 +19,8 @@ def validate(
     protocol: Annotated[
         str,
         typer.Option(
-            help="shipped: nothing fitted; fitted; leave_one_out:COLUMN; one_factor:COLUMN,…"
+            help="shipped: nothing fitted; kernels: nothing that was fitted to a run (serving); "
+            "fitted; leave_one_out:COLUMN; one_factor:COLUMN,…"
         ),
     ] = "shipped",
     where: Annotated[

@@ -2,8 +2,9 @@
 
 shipped predicts with the tables of the repository. fitted refits the profiles on the given rows.
 leave_one_out:COLUMN refits without each value of a column in turn. one_factor:COLUMN,... fits one
-factor of speed for every combination of values: what no such factor explains is left. Memory
-figures depend on no fitted parameter and stay as shipped.
+factor of speed for every combination of values: what no such factor explains is left. kernels
+predicts serving rows by the engines' timed kernels alone: nothing in it was fitted to a run.
+Memory figures depend on no fitted parameter and stay as shipped.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from simkernel.columns import Floats
 from simkernel.errors import BadStudy
 
 SHIPPED, FITTED, LEAVE_ONE_OUT, ONE_FACTOR = "shipped", "fitted", "leave_one_out", "one_factor"
+KERNELS = "kernels"
 FEWEST_TO_FIT = 20
 """Runs below which global parameters say more about the priors than about the runs."""
 
@@ -41,6 +43,10 @@ def predict(rows: Sequence[TruthRow], catalog: Catalog, protocol: str) -> Valida
         to fit on
     """
     name, columns = _parsed(protocol, rows)
+    if name == KERNELS and not all(is_serving(row) for row in rows):
+        raise BadStudy(
+            f"--protocol {KERNELS} is of serving rows alone; give files of those, or take shipped"
+        )
     logs = tuple(row for row in rows if is_log(row))
     if logs and len(logs) < len(rows):
         others = predict(tuple(r for r in rows if not is_log(r)), catalog, protocol)
@@ -78,14 +84,14 @@ def _parsed(protocol: str, rows: Sequence[TruthRow]) -> tuple[str, tuple[str, ..
     """The protocol's name and columns."""
     name, _, listed = protocol.partition(":")
     columns = tuple(filter(None, listed.split(",")))
-    wanted = {SHIPPED: 0, FITTED: 0, LEAVE_ONE_OUT: 1, ONE_FACTOR: None}
+    wanted = {SHIPPED: 0, KERNELS: 0, FITTED: 0, LEAVE_ONE_OUT: 1, ONE_FACTOR: None}
     if (
         name not in wanted
         or wanted[name] not in (len(columns), None)
         or (name == ONE_FACTOR and not columns)
     ):
         raise BadStudy(
-            f"--protocol {protocol}: wanted shipped, fitted, leave_one_out:COLUMN or "
+            f"--protocol {protocol}: wanted shipped, kernels, fitted, leave_one_out:COLUMN or "
             "one_factor:COLUMN,…"
         )
     known = serving_rows(tuple(r for r in rows if not is_metered(r)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ from planner.validation.serving_truth import Decisions
 from planner.validation.training import Validation
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy
+from simkernel.serving_engine import Engine
 
 FEWEST_TO_FIT = 20
 """Figures below which global parameters say more about the priors than about the runs."""
@@ -82,7 +83,8 @@ def predict(
 
     Parameters
     ----------
-    name, columns : of the protocol, "shipped", "fitted", "leave_one_out" or "one_factor"
+    name, columns : of the protocol, "shipped", "kernels", "fitted", "leave_one_out" or
+        "one_factor"
 
     Raises
     ------
@@ -92,7 +94,8 @@ def predict(
     if not cases:
         return Validation((), tuple(unsupported))
     problem = problem_of(cases, catalog)
-    found = predicted(problem.blocks, shipped_engine_of(catalog))
+    engine_of = _kernels_alone if name == "kernels" else shipped_engine_of(catalog)
+    found = predicted(problem.blocks, engine_of)
     shipped = np.array(
         [found[metric][0, i] for metric, i in zip(problem.metrics, problem.at, strict=True)]
     )
@@ -107,10 +110,15 @@ def predict(
     )
 
 
+def _kernels_alone(engine: str, architecture: str) -> Mapping[str, Floats]:
+    """Isolated kernels that follow each other without a gap: the defaults of an engine."""
+    return {name: np.asarray(value) for name, value in asdict(Engine()).items()}
+
+
 def _corrections(problem: Problem, shipped: Floats, name: str, columns: Sequence[str]) -> Floats:
     """Logarithm of a protocol's prediction over the shipped one; (n,)."""
     residuals = np.log(shipped / problem.measured)
-    if name == "shipped":
+    if name in ("shipped", "kernels"):
         return np.zeros(len(shipped))
     texts = [problem.cases[i].row.text for i in problem.at]
     groups = [" ".join(text(column) for column in columns) for text in texts]

@@ -19,6 +19,7 @@ from planner.validation.launches import launch_of
 from planner.validation.protocols import predict
 from planner.validation.rows import TruthRow, chosen, read_truth
 from planner.validation.serving_truth import _years
+from simkernel.errors import BadStudy
 
 TRUTH = Path(__file__).parents[1] / "truth"
 FILES = [TRUTH / "serve_sweeps.csv", TRUTH / "serve.csv"]
@@ -52,6 +53,19 @@ def test_shipped_errors_stay_where_the_fit_left_them(document):
     assert found["ttft_s"]["mape"] < 0.20
     assert found["output_tokens_per_s"]["mape"] < 0.11
     assert found["output_tokens_per_s"]["rank_tau"] > 0.8
+
+
+def test_kernels_alone_come_near_without_any_run_that_was_fitted():
+    """What a user's operator timings are worth could not be told from what was fitted to runs."""
+    found = commands_validate.validate(FILES[:1], "kernels", [])["metrics"]
+    assert 0.066 < found["tpot_s"]["mape"] < 0.13
+    assert found["ttft_s"]["bias"] < -0.5
+
+
+def test_kernels_alone_are_of_serving_rows():
+    """Training rows would be called predicted by kernels although profiles were fitted to runs."""
+    with pytest.raises(BadStudy, match="of serving rows alone"):
+        predict(read_truth([TRUTH / "train.csv"])[:5], catalog.load(), "kernels")
 
 
 def test_models_left_out_stay_within_their_figures_and_bands():
