@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.fleet.plan import Plan
-from planner.fleet.program import Program
+from planner.fleet.program import FLOP, Program
 from planner.fleet.worth import Effort
 
 
@@ -45,6 +45,9 @@ class Front:
                 return best
             least = program.solve(others[0], effort.gap_frac, effort.limit_s, start=best)
             self.last = least if least.is_there else best
+            sign = -1.0 if first == FLOP else 1.0
+            if least.is_there and sign * (program.figure(first, least.columns) - best.value) < 0:
+                best = program.solve(first, effort.gap_frac, effort.limit_s, start=least)
             most = program.figure(others[0], best.columns)
             self.ends = (most, program.figure(others[0], self.last.columns))
             if index == 0:

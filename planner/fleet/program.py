@@ -5,6 +5,7 @@ Whole units are bought and rented, whole replicas serve, runs begin in whole per
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from planner.fleet.plan import Left, Plan, Running
 from planner.fleet.problem import Problem
 from planner.fleet.supply import HELD, Supply
 from planner.fleet.tail import Tail
-from planner.fleet.windows import is_large, solved_by_windows
+from planner.fleet.windows import is_large, is_long, solved_by_windows
 from planner.fleet.work import Work
 from simkernel.columns import Codes, Floats
 from simkernel.errors import PlanError
@@ -32,6 +33,9 @@ period."""
 
 OBJECTIVES = (COST, CARBON, PEAK, TAIL, FLOP)
 MW = 1e6
+
+SHARE = 0.3
+"""Of the time, for a plan to begin a search with."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +90,27 @@ class Program:
             if name not in OBJECTIVES:
                 raise PlanError(f"objective {name!r}; wanted {', '.join(OBJECTIVES)}")
         sign = -1.0 if objective == FLOP else 1.0
-        terms, fixed = self.terms[objective]
-        model = highs.model(self.linear, {c: sign * v for c, v in terms.items()}, sign * fixed)
-        for name, bound in (bounds or {}).items():
-            own, held = self.terms[name]
-            highs.add_row(model, own, high=bound - held)
+        model, begun = self._model(objective, sign, bounds or {}), time.monotonic()
         if is_large(model):
             return self._plan(solved_by_windows(model, self._when(), gap_frac, limit_s), sign)
-        answer = highs.solved(model, gap_frac, limit_s, None if start is None else start.columns)
-        return self._plan(answer, sign)
+        first = None if start is None else start.columns
+        if first is None and is_long(model):
+            other = self._model(objective, sign, bounds or {})
+            near = solved_by_windows(other, self._when(), gap_frac, SHARE * limit_s)
+            if near.status in ("optimal", "infeasible"):
+                return self._plan(near, sign)
+            first = near.columns
+        left_s = max(limit_s - (time.monotonic() - begun), 1.0)
+        return self._plan(highs.solved(model, gap_frac, left_s, first), sign)
+
+    def _model(self, objective: str, sign: float, bounds: Mapping[str, float]) -> highs.Model:
+        """The program in the solver, to be minimised within bounds on other objectives."""
+        terms, fixed = self.terms[objective]
+        model = highs.model(self.linear, {c: sign * v for c, v in terms.items()}, sign * fixed)
+        for name, bound in bounds.items():
+            own, held = self.terms[name]
+            highs.add_row(model, own, high=bound - held)
+        return model
 
     def _when(self) -> Codes:
         """Period in which each column is decided, -1 for those of none; (c,)."""

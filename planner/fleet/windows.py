@@ -1,8 +1,9 @@
-"""Programs too large for one search: decided from window to window, proved by their relaxation.
+"""Programs decided from window to window of the calendar, and proved by their relaxation.
 
-HiGHS does not look at its clock while it rounds a large program, so its search may outlast any
-limit. Here the whole program is first relaxed, which gives the bound; then its whole numbers are
-decided window by window of the calendar, what comes later relaxed and what came before kept.
+What is found so is the plan of a program too large for one search, and where other searches
+begin. HiGHS does not look at its clock while it rounds a large program, so its search may outlast
+any limit. Here the whole program is first relaxed, which gives the bound; then its whole numbers
+are decided window by window, what comes later relaxed and what came before kept.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ WINDOW = 4
 
 SHARE = 0.25
 """Of the gap asked for, left to each window."""
+
+
+LEAST_WHOLE = 300
+"""Whole numbers from which on a search begins with what the windows found."""
+
+
+def is_long(one: Model) -> bool:
+    """A program whose search needs a plan to begin with."""
+    return int(one.whole.sum()) > LEAST_WHOLE
 
 
 def is_large(one: Model) -> bool:

@@ -133,5 +133,10 @@ def test_a_program_decided_by_windows_keeps_every_rule_and_states_its_gap(monkey
     assert found.bound <= whole.value * (1 + 1e-6)
     assert found.value >= whole.bound * (1 - 1e-6)
     assert found.gap_frac == pytest.approx(1 - found.bound / found.value, rel=1e-6)
+    monkeypatch.setattr(windows, "MOST_WHOLE", 10_000)
+    monkeypatch.setattr(windows, "LEAST_WHOLE", 0)
+    begun = solved(one, gap_frac=0.05)
+    assert begun.gap_frac <= 0.05
+    assert begun.bound <= whole.value * (1 + 1e-6)
     tight = replace(one, limits=replace(one.limits, capex_usd=1.0), deals=one.deals[:-1])
     assert Program(tight).solve(COST).status == "infeasible"
