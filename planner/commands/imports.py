@@ -1,4 +1,4 @@
-"""`planner import` and `planner profiles`: own measurements become tables, and go again."""
+"""`planner import`, `calibrate` and `profiles`: measurements become tables, and go again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 from planner.commands.ends import shown, told_faults
 
 profiles = typer.Typer(
-    help="What was imported into a folder of your own tables: list, remove.", no_args_is_help=True
+    help="What was imported into a folder of your own tables: list, diff, remove.",
+    no_args_is_help=True,
 )
 
 OWN_TABLES = Path("own_tables")
@@ -48,6 +49,38 @@ def import_(
     )
 
 
+def calibrate(
+    tables: Annotated[
+        list[Path],
+        typer.Option("--with", help="product_times.csv or collective_times.csv", metavar="FILE"),
+    ],
+    name: Annotated[str, typer.Option(help="what the profile is called", metavar="PROFILE")],
+    to: Folder = OWN_TABLES,
+    as_json: Json = False,
+) -> None:
+    """Fit curves to own times within physical bounds; before and after on a fifth held out."""
+    from planner.documents import imports as documents
+
+    _run(
+        lambda: documents.imported("calibration", tables, to, [f"name={name}"]),
+        as_json,
+        documents.imported_text,
+    )
+
+
+@profiles.command("diff")
+def diff(
+    one: Annotated[str, typer.Argument(help="name of an import, or its path", metavar="NAME")],
+    other: Annotated[str, typer.Argument(help="another", metavar="OTHER")],
+    to: Folder = OWN_TABLES,
+    as_json: Json = False,
+) -> None:
+    """What two imports say of the same things: which operator moved, and how far."""
+    from planner.documents import imports as documents
+
+    _run(lambda: documents.compared(to, one, other), as_json, documents.compared_text)
+
+
 @profiles.command("list")
 def list_(to: Folder = OWN_TABLES, as_json: Json = False) -> None:
     """List what was imported, when, from which files."""
@@ -75,6 +108,7 @@ def _run(work: Any, as_json: bool, text: Any) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add `import` and `profiles` to the application."""
+    """Add `import`, `calibrate` and `profiles` to the application."""
     app.command("import")(import_)
+    app.command()(calibrate)
     app.add_typer(profiles, name="profiles")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costdata.overlay import read_imports
+from planner.imports.compared import compare
 from planner.imports.door import FOR_ALL, import_files, remove_import
 from planner.imports.registry import kind_names, reader
 from simkernel.errors import BadFile, BadStudy
@@ -82,6 +83,17 @@ def listed(folder: Path) -> dict[str, Any]:
     }
 
 
+def compared(folder: Path, one: str, other: str) -> dict[str, Any]:
+    """Rows that two imports both have, by operator: the second over the first.
+
+    Raises
+    ------
+    UnknownName : no import of a name
+    BadFile : a table of one that cannot be read
+    """
+    return {"first": one, "second": other, **compare(folder, one, other)}
+
+
 def removed(folder: Path, name: str) -> dict[str, Any]:
     """Take an import out.
 
@@ -122,6 +134,19 @@ def listed_text(document: Mapping[str, Any]) -> str:
         for one in document["imports"]
     ]
     return "\n".join(lines) or f"nothing was imported into {document['folder']}"
+
+
+def compared_text(document: Mapping[str, Any]) -> str:
+    """A line an operator, the one that moved most first."""
+    lines = [
+        f"{m['operator']:44} {m['rows']:6} rows  {m['column']:18} x {m['ratio_median']:.3f} "
+        f"({m['ratio_least']:.3f} to {m['ratio_most']:.3f})"
+        for m in document["moved"]
+    ]
+    lines += [
+        f"only in {name}: {', '.join(rows)}" for name, rows in document["alone"].items() if rows
+    ]
+    return "\n".join(lines) or "they have no row in common"
 
 
 def removed_text(document: Mapping[str, Any]) -> str:
