@@ -31,7 +31,7 @@ SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
     "kgCO2e": ((1.0, "kgCO2e"), (1e3, "tCO2e"), (1e6, "ktCO2e")),
     "L": ((1.0, "L"), (1e3, "m³"), (1e6, "thousand m³")),
     "s": ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s")),
-    "h": ((1.0, "h"), (1e3, "thousand h"), (1e6, "million h")),
+    "h": ((1.0, "h"), (1e6, "million h")),
     "1/s": ((1.0, "1/s"), (1e3, "thousand/s"), (1e6, "million/s"), (1e9, "billion/s")),
     "flop/s": ((1e9, "GFLOP/s"), (1e12, "TFLOP/s"), (1e15, "PFLOP/s"), (1e18, "EFLOP/s")),
     "day": ((1.0, "days"),),

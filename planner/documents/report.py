@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from planner.archive.store import Archive
+from planner.report.arrangement import arranged, arrangement_bytes, arrangement_of
 from planner.report.decision import sentence
 from planner.report.purchase import purchase_report
-from planner.report.write import write_report
+from planner.report.write import refuse_without_libraries, write_bytes, write_report
 from simkernel.errors import BadStudy
 
 
@@ -31,6 +32,8 @@ def report(
         if language != "en":
             raise BadStudy(f"--lang {language}: purchase plans are reported in English; wanted en")
         return purchase_report(archive, run, to, plan)
+    if kind == "mixed":
+        return _arrangement(archive, run, to, language, plan)
     got = write_report(archive, run, to, language, plan, site)
     return {
         "run": got.record.run,
@@ -39,6 +42,24 @@ def report(
         "rule": got.choice.rule,
         "decision": sentence(got, language),
         "spread": [asdict(one) for one in got.sources],
+        "file": str(to),
+        "bytes": to.stat().st_size,
+    }
+
+
+def _arrangement(archive: Archive, run: str, to: Path, language: str, plan: str) -> dict[str, Any]:
+    """The same of a cluster that serves and trains."""
+    refuse_without_libraries()
+    found = arranged(archive, run, plan)
+    form = to.suffix.removeprefix(".").lower()
+    write_bytes(to, arrangement_bytes(found, form, language))
+    return {
+        "run": found.record.run,
+        "plan": str(found.front["plan"][found.row]),
+        "site": str(found.front["site"][found.row]),
+        "rule": "asked" if found.is_asked else "knee",
+        "decision": arrangement_of(found, language),
+        "spread": [],
         "file": str(to),
         "bytes": to.stat().st_size,
     }

@@ -10,6 +10,8 @@ from planner.archive.store import Archive
 from planner.pages import desk
 from planner.pages.desk import Desk
 from planner.pages.words import plain
+from planner.report.arrangement import FORMS as MIXED_FORMS
+from planner.report.arrangement import arranged, arrangement_bytes, arrangement_of
 from planner.report.decision import sentence
 from planner.report.purchase import FORMS as PURCHASE_FORMS
 from planner.report.purchase import decision_of, purchase_bytes, reported
@@ -38,6 +40,9 @@ def draw() -> None:
     if found.record.start.kind == "fleet":
         _purchases(found)
         return
+    if found.record.start.kind == "mixed":
+        _arrangement(found)
+        return
     left, middle, right = st.columns(3)
     of = left.selectbox("Of", (BY_RULE, CHOSEN), key=desk.kept("report_of", BY_RULE))
     language = middle.selectbox("Language", LANGUAGES, key=desk.kept("report_lang", "English"))
@@ -57,6 +62,19 @@ def _purchases(found: Desk) -> None:
     record, document = reported(Archive(found.db, desk.READING_S), found.run, plan)
     st.info(plain(decision_of(document)))
     _made(found, (found.run, plan, "en", form), lambda: purchase_bytes(record, document, form))
+
+
+def _arrangement(found: Desk) -> None:
+    """The report of a cluster that serves and trains."""
+    left, middle, right = st.columns(3)
+    of = left.selectbox("Of", (BY_RULE, CHOSEN), key=desk.kept("report_of", BY_RULE))
+    language = middle.selectbox("Language", LANGUAGES, key=desk.kept("report_lang", "English"))
+    form = right.selectbox("Form", MIXED_FORMS, key=desk.kept("report_form_mixed", "pdf"))
+    plan = str(found.row + 1) if of == CHOSEN else ""
+    got = arranged(Archive(found.db, desk.READING_S), found.run, plan)
+    lang = LANGUAGES[language]
+    st.info(plain(arrangement_of(got, lang)))
+    _made(found, (found.run, plan, lang, form), lambda: arrangement_bytes(got, form, lang))
 
 
 def _download(found: Desk, plan: str, language: str, form: str) -> None:

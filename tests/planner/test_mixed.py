@@ -70,9 +70,25 @@ def test_the_shipped_study_compares_both_arrangements(tmp_path):
     assert rows["split", 256, 0.0]["stops_per_day"] == 0
     assert rows["unified", 8, 0.0]["train_device_hours_per_day"] == 29_888
     assert rows["unified", 256, 0.1]["train_device_hours_per_day"] < 26_880
+    _is_reported(tmp_path)
     told = planner("explain", "1", "1", "--db", tmp_path / "p.duckdb")
     assert told.code == 2
     assert "planner show" in told.err
+
+
+def _is_reported(folder):
+    """Every kind of study has a report: what to do, what else there is, in both languages."""
+    words = ("report", "1", "--db", folder / "p.duckdb", "--json")
+    found = planner(*words, "--to", folder / "a.pdf")
+    assert found.code == 0, found.err
+    assert found.document["rule"] == "knee"
+    assert "27,776 useful device-hours of training a day, at 6 stops" in found.document["decision"]
+    asked = planner(*words, "--to", folder / "b.html", "--plan", "p0", "--lang", "zh")
+    assert "29,488" in asked.document["decision"]
+    assert "如何共用集群" in (folder / "b.html").read_text(encoding="utf-8")
+    assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert planner(*words, "--to", folder / "c.xlsx").code == 2
+    assert planner(*words, "--to", folder / "c.pdf", "--plan", "pzz").code == 2
 
 
 def test_faults_of_the_table_are_told_together():
