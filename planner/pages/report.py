@@ -60,8 +60,11 @@ def _purchases(found: Desk) -> None:
     form = right.selectbox("Form", PURCHASE_FORMS, key=desk.kept("report_form_purchase", "pdf"))
     plan = str(found.front["plan"][found.row]) if of == CHOSEN else ""
     record, document = reported(Archive(found.db, desk.READING_S), found.run, plan)
+    facts = desk.facts_of(found.db, found.run)
     st.info(plain(decision_of(document)))
-    _made(found, (found.run, plan, "en", form), lambda: purchase_bytes(record, document, form))
+    _made(
+        found, (found.run, plan, "en", form), lambda: purchase_bytes(record, document, form, facts)
+    )
 
 
 def _arrangement(found: Desk) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,21 @@ from planner.fleet.document import (
     order_rows,
     purchase_lines,
 )
-from planner.report.blocks import Block, Heading, Paper, Picture, Points, Table, Words
+from planner.report.basis import fact_row, given_rows, weakest_first
+from planner.report.blocks import Block, Heading, Listing, Paper, Picture, Points, Table, Words
 from planner.report.charts import spec_of
+from planner.report.words import Say
 from planner.report.write import refuse_without_libraries, write_bytes
 from simkernel.errors import BadStudy
 
 FORMS = ("pdf", "html", "xlsx")
 WIDTH_PX = 560
 Document = Mapping[str, Any]
+Fact = Mapping[str, Any]
+
+MOST_FACTS = 20
+UNTOLD = ("search", "sweep_s", "priced", "resumed")
+"""Notes of a run that say nothing of its plan."""
 
 
 def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dict[str, Any]:
@@ -58,7 +65,9 @@ def purchase_report(archive: Archive, run: str, to: Path, plan: str = "") -> dic
         raise BadStudy(f"--to {to.name}: a purchase plan is reported as .pdf, .html or .xlsx")
     refuse_without_libraries()
     record, document = reported(archive, run, plan)
-    write_bytes(to, purchase_bytes(record, document, form))
+    with archive.reading() as held:
+        facts = held.facts(record.run)
+    write_bytes(to, purchase_bytes(record, document, form, facts))
     return {
         "run": record.run,
         "plan": document["plan"],
@@ -93,9 +102,11 @@ def reported(archive: Archive, run: str, plan: str = "") -> tuple[RunRecord, dic
     return record, {**document, "site": str(front["site"][0])}
 
 
-def purchase_bytes(record: RunRecord, document: Document, form: str) -> bytes:
+def purchase_bytes(
+    record: RunRecord, document: Document, form: str, facts: Sequence[Fact] = ()
+) -> bytes:
     """The report in one of FORMS, as the bytes of its file."""
-    paper = purchase_paper(record, document)
+    paper = purchase_paper(record, document, facts)
     return _sheets(paper, document) if form == "xlsx" else _bytes(paper, form)
 
 
@@ -113,36 +124,43 @@ def _bytes(paper: Paper, form: str) -> bytes:
     return pdf(paper) if form == "pdf" else html(paper).encode("utf-8")
 
 
-def purchase_paper(record: RunRecord, document: Document) -> Paper:
+def purchase_paper(record: RunRecord, document: Document, facts: Sequence[Fact] = ()) -> Paper:
     """The report ready to be set.
 
     Parameters
     ----------
     record : of the run
     document : of `explain` for the plan
+    facts : of the run, as the archive has them
     """
     title = f"Purchase plan: {record.start.study}"
     subtitle = f"run {record.run}, {record.started:%Y-%m-%d}, plan {document['plan']}"
     blocks = [*_decision(document), *_calendar(document), *_money(document),
-              *_by_future(document), *_basis(record, document)]  # fmt: skip
+              *_by_future(document), *_basis(record, document, facts)]  # fmt: skip
     return Paper(title, subtitle, "en", blocks)
 
 
 def decision_of(document: Document) -> str:
     """What is decided, in one sentence."""
     found = document["metrics"]
-    first = [o for o in document["orders"] if o["how"] == "buy"]
-    units = sum(o["units"] for o in first if not o["future"])
-    when = f", the first in period {first[0]['period']}" if first else ""
+    bought = [o for o in document["orders"] if o["how"] == "buy" and not o["future"]]
+    units: dict[str, float] = {}
+    for one in bought:
+        name = f"{one['chip']} for {one['site']}"
+        units[name] = units.get(name, 0.0) + one["units"]
+    told = ", ".join(f"{count:,.0f} servers or racks of {name}" for name, count in units.items())
+    first = bought[0] if bought else {}
+    by = f"by {first['order_by']}" if first.get("order_by") else f"in period {first.get('period')}"
+    sure = " whatever comes" if len(futures_of(document)) > 1 else ""
     own, months = found["own_npv_usd"], found.get("payback_months")
     saved = found.get("npv_usd")
-    words = f"Order {units:,.0f} servers or racks whatever comes{when}: " if units else ""
+    words = f"Order{sure}, the first {by}: {told}; " if told else ""
     words += f"{human(own, 'USD')} worth today, {human(found['capex_usd'], 'USD')} of capital"
     if saved is not None and saved > 0:
         words += f", {human(saved, 'USD')} less than renting everything"
     if months is not None:
         words += f", paid back in {months:.0f} months"
-    return f"{words}; proved to {document['gap_frac']:.2%}."
+    return f"{words}; proved within {document['gap_frac']:.2%} of the best that there is."
 
 
 def _decision(document: Document) -> Iterator[Block]:
@@ -192,13 +210,31 @@ def _by_future(document: Document) -> Iterator[Block]:
         yield _picture("Carbon of each year", "Electricity and the share of making.", chart)
 
 
-def _basis(record: RunRecord, document: Document) -> Iterator[Block]:
-    yield Heading("What it rests on")
+def _basis(record: RunRecord, document: Document, facts: Sequence[Fact]) -> Iterator[Block]:
+    """Assumptions with their grades, what is left out, and how the same comes out again."""
+    say = Say("en")
+    yield Heading(say("register"))
+    weak = weakest_first([dict(fact) for fact in facts])
+    if weak:
+        unverified = sum(not fact["verified"] for fact in weak)
+        heads = [say(f"col_{n}") for n in ("fact", "value", "band", "grade", "as_of", "source")]
+        title = f"{len(weak):,} facts of the run, {unverified:,} of them not found in their source"
+        rows = [fact_row(fact) for fact in weak[:MOST_FACTS]]
+        yield Table(title, heads, rows, (3, 1.3, 1.6, 1.1, 1, 3.4))
+    if given := given_rows(record.start.study_text):
+        yield Table(say("given_table"), [say("col_given"), say("col_value")], given, (3, 5))
+    yield Heading(say("left_out"))
     yield Points([
-        *(f"{name}: {words}" for name, words in document["notes"].items()),
-        f"seed {record.start.seed}, facts {record.start.facts_hash[:12]}, "
-        f"planner {record.start.versions.get('planner', '')}",
+        say("left_out_always"),
+        *(f"{name}: {words}" for name, words in document["notes"].items() if name not in UNTOLD),
     ])  # fmt: skip
+    yield Heading(say("reproduce"))
+    start = record.start
+    version = start.versions.get("planner", "")
+    yield Points([
+        say("reproduce_run", seed=start.seed, facts=start.facts_hash[:12], version=version)
+    ])  # fmt: skip
+    yield Listing(start.study_text.strip())
 
 
 def _picture(title: str, words: str, chart: Any) -> Picture:

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner.archive.store import Archive
 from planner.documents import answers as commands
 from planner.documents import purchase_rows
+from planner.report.blocks import Heading, Listing
+from planner.report.purchase import decision_of, purchase_paper, reported
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -87,3 +90,16 @@ def test_a_purchase_plan_is_reported_on_the_page(gated, monkeypatch):
     page.button(key="make_report").click().run()
     assert not page.exception
     assert page.session_state["report"][1].startswith(b"%PDF")
+
+
+def test_a_purchase_report_says_what_to_order_and_what_it_assumes(gated):
+    """A board would read a number of servers and not of which chip, and no source of a price."""
+    record, document = reported(Archive(gated), "1")
+    said = decision_of(document)
+    assert said.startswith("Order whatever comes, the first ")
+    bought = {o["chip"] for o in document["orders"] if o["how"] == "buy" and not o["future"]}
+    assert all(f"racks of {chip} for" in said for chip in bought)
+    blocks = purchase_paper(record, document, Archive(gated).facts(record.run)).blocks
+    heads = [block.text for block in blocks if isinstance(block, Heading)]
+    assert heads[-3:] == ["Assumptions", "What was left out", "How to reproduce"]
+    assert blocks[-1] == Listing(record.start.study_text.strip())
