@@ -153,9 +153,11 @@ def carried_by(
 
     Notes
     -----
-    Of C copies over which m prompts are thrown at random C (1 - (1 - 1/C)^m) get any. A router
-    that fills the emptiest copy is no better: it fills where answers ended, and they end at
-    random. Tokens of a copy are taken as lognormal, and the longest as the largest of so many.
+    Of C copies over which m prompts are thrown at random C (1 - (1 - 1/C)^m) get any, and each of
+    these a Poisson number of them that is not 0. A router that fills the emptiest copy is no
+    better: it fills where answers ended, and they end at random. Tokens of a copy are taken as
+    lognormal, and so are those of the copy with most, as the largest of so many; what the budget
+    does not hold waits. m varies too, and the longest grows with its root or a little less.
     """
     prompt_tokens = lane.mix.prompt_tokens_mean
     mean_tokens = arrivals * prompt_tokens / carrying_frac
@@ -166,11 +168,44 @@ def carried_by(
     missed = np.exp(requests * np.log1p(-np.minimum(1.0 / copies, 1.0 - 1e-12)))
     met = np.maximum(copies * (1.0 - missed), 1.0)
     each = requests / met
-    spread = np.log1p((lane.mix.prompt_sd_tokens / prompt_tokens) ** 2 / each)
-    beyond = np.exp(np.sqrt(spread) * _largest_of(met) - 0.5 * spread * (1.0 - 1.0 / met))
-    longest = np.minimum(each * prompt_tokens * beyond, room_tokens)
+    relative = (lane.mix.prompt_sd_tokens / prompt_tokens) ** 2
+    spread = np.log1p((relative + np.maximum(1.0 + requests / copies - each, 0.0)) / each)
+    varies = _largest_variance(met)
+    beyond = np.exp(np.sqrt(spread) * _largest_of(met) - 0.5 * spread * (1.0 - varies))
+    fewer = 1.0 - ROOT_FRAC * (1.0 - ROOT_FRAC) / 2.0 / np.maximum(requests, 1.0)
+    longest = each * prompt_tokens * beyond * fewer
+    longest = _held_of(longest, spread * varies, room_tokens)
     longest = np.where(copies > 1.0, longest, mean_tokens)
     return Carried(longest, longest / prompt_tokens, mean_tokens)
+
+
+ROOT_FRAC = 0.4
+"""Power of the number of prompts with which the longest copy grows; our choice."""
+
+
+def _largest_variance(count: Column) -> Column:
+    """Variance of the largest of some standard normal values.
+
+    Notes
+    -----
+    1 / (1 + 0.9 ln n) is our choice, within 0.07 of the exact values from 1 to 64 (1, 0.68, 0.49,
+    0.37, 0.30, 0.24, 0.21; Tippett 1925).
+    """
+    return np.asarray(1.0 / (1.0 + 0.9 * np.log(count)))
+
+
+def _held_of(mean: Floats, log_variance: Floats, room: Floats) -> Floats:
+    """Mean of a lognormal number cut off at a room; the normal distribution as a logistic one.
+
+    References
+    ----------
+    Bowling et al., J. Ind. Eng. Manag. 2(1), 2009: 1 / (1 + exp(-1.702 z)), within 0.01.
+    """
+    deviation = np.sqrt(np.maximum(log_variance, 1e-12))
+    place = np.clip(np.log(room / mean) / deviation, -20.0, 20.0)
+    below = 1.0 / (1.0 + np.exp(-1.702 * (place - 0.5 * deviation)))
+    above = 1.0 / (1.0 + np.exp(1.702 * (place + 0.5 * deviation)))
+    return np.minimum(mean * below + room * above, np.minimum(mean, room))
 
 
 def lane_step_s(lane: Lane, standing: Standing, carried: Carried | None = None) -> Floats:

@@ -9,7 +9,7 @@ from test_serving_tables import rig
 
 from simkernel.full_lane import held
 from simkernel.kv_cache import weight_bytes
-from simkernel.lane import Lane
+from simkernel.lane import Lane, carried_by
 from simkernel.lane_pace import arrivals_at, most_arrivals, pace
 from simkernel.passes import Pass
 from simkernel.replay.opening import Run
@@ -82,6 +82,21 @@ def test_a_single_sequence_is_not_split():
     assert {n: float(p.floor_s[0]) for n, p in one.items()} == {
         n: float(p.floor_s[0]) for n, p in two.items()
     }
+
+
+@pytest.mark.parametrize("prompts", [2, 6, 12, 20])
+def test_the_copy_with_most_prompts_has_what_dice_give_it(prompts):
+    """Steps of many copies would be taken for shorter than what all of them wait for."""
+    dice = np.random.default_rng(prompts)
+    lengths = np.exp(dice.normal(6.3, 0.6, (2000, prompts)))
+    tokens = np.zeros((2000, 32))
+    rows = np.repeat(np.arange(2000), prompts).reshape(2000, prompts)
+    np.add.at(tokens, (rows, dice.integers(32, size=lengths.shape)), lengths)
+    one = lane(attention_data_parallel=32, expert_parallel=32)
+    room = np.array([4000.0])
+    thrown = np.minimum(tokens.max(axis=1), room).mean()
+    found = carried_by(one, np.array([prompts / 32.0]), np.ones(1), room)
+    assert found.tokens[0] == pytest.approx(thrown, rel=0.08)
 
 
 @pytest.mark.parametrize("mixed_frac", [0.0, 1.0])
