@@ -134,8 +134,14 @@ class Program:
         Parameters
         ----------
         slack : which, and whether each by itself or all by one share of their bounds
+
+        Notes
+        -----
+        A program too large for one search is relaxed, so what it says may be too little.
         """
         model = highs.model(self.linear, {}, 0.0)
+        if is_large(model):
+            highs.set_whole(model, np.zeros(len(model.whole), dtype=bool))
         rows: dict[int, float] = {}
         for name in slack.limits:
             for row, step in self.linear.limits[name]:
