@@ -9,6 +9,7 @@ from fleet_cases import asset, buy, lot_of, problem, rent, solved
 
 from planner.fleet.baselines import AT_ONCE, RENTED, baselines
 from planner.fleet.follow import books
+from planner.fleet.front import Front
 from planner.fleet.orders import orders
 from planner.fleet.payback import payback_months, payback_words
 from planner.fleet.plan import Plan
@@ -40,6 +41,15 @@ def test_the_worst_futures_are_an_objective_and_a_bound():
     assert held.value == pytest.approx(20.0)
     kept = books(risky(), mean)
     assert tail_mean(np.array(kept.cost_usd), kept.chances, 0.1) == pytest.approx(90.0)
+
+
+def test_a_front_runs_from_the_mean_to_the_worst_futures():
+    """A buyer would not see what it costs in the mean to be safe in the worst."""
+    program = Program(risky())
+    front = Front(program, (COST, TAIL), 3, EXACT)
+    plans = [front.point(i) for i in front.order]
+    found = [(plan.value, program.figure(TAIL, plan.columns)) for plan in plans]
+    assert found == [pytest.approx((9.0, 90.0)), *[pytest.approx((20.0, 20.0))] * 2]
 
 
 def test_the_tail_takes_a_part_of_the_future_at_its_edge():
