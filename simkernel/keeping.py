@@ -80,6 +80,17 @@ class Keeping:
         is_scaled = np.isin(precision_code, [PRECISIONS.index(name) for name in TENSOR_SCALED])
         return np.where(is_scaled & self.is_narrow_alone, NARROW_BYTES, WIDE_BYTES)
 
+    def kept_gate_bytes(self, input_bytes: Column) -> Column:
+        """Bytes of one kept value that goes into the activation of an MLP.
+
+        Parameters
+        ----------
+        input_bytes : number or (n,), of one input of a product
+        """
+        if self.gate_bytes == WIDE_BYTES:
+            return WIDE_BYTES
+        return np.where(input_bytes < WIDE_BYTES, self.gate_bytes, WIDE_BYTES)
+
     def update_bytes(self, gradient_bytes: Column) -> Column:
         """Bytes that an optimiser reads and writes for one parameter.
 

@@ -266,7 +266,7 @@ def _mlp_kept(share: Share, model: Model, kind: LayerKind) -> tuple[Floats, Floa
     hidden, width, part = model.hidden, kind.mlp_width, share.cut_tokens
     ups = 2.0 if kind.gated else 1.0
     mask = 0.0 if share.is_fused else 1.0 * hidden
-    gate_bytes = np.where(narrow < WIDE_BYTES, share.keeping.gate_bytes, WIDE_BYTES)
+    gate_bytes = share.keeping.kept_gate_bytes(narrow)
     if kind.mlp == "none":
         return own * 0.0, own * 0.0
     if kind.mlp == "dense":
