@@ -38,6 +38,17 @@ def stream(path: Path, wanted: str) -> Iterator[tuple[str, Any]]:
         yield from _Window(text, path.name).pairs(wanted)
 
 
+def objects(path: Path) -> Iterator[Any]:
+    """Values of a file one after another, with nothing but space between them.
+
+    Raises
+    ------
+    BadFile : as `stream`
+    """
+    with opened(path) as text:
+        yield from _Window(text, path.name).values()
+
+
 class _Window:
     """The part of a text that is being read."""
 
@@ -48,6 +59,7 @@ class _Window:
         self.decoder = json.JSONDecoder(parse_constant=self._no_number)
 
     def pairs(self, wanted: str) -> Iterator[tuple[str, Any]]:
+        """As `stream`."""
         first = self._peek()
         if first == "[":
             yield from ((wanted, item) for item in self._items())
@@ -57,6 +69,11 @@ class _Window:
             self._fault("begins with neither { nor [")
         if self._peek(may_end=True):
             self._fault("goes on after its end")
+
+    def values(self) -> Iterator[Any]:
+        """Whole values until the end."""
+        while self._peek(may_end=True):
+            yield self._value()
 
     def _members(self, wanted: str) -> Iterator[tuple[str, Any]]:
         self.at += 1
