@@ -148,12 +148,14 @@ def _front_picture(got: Gathered, say: Say, pair: tuple[str, str]) -> Picture:
     least = float(np.nanmin(rows))
     own = float(rows[got.choice.row])
     is_own = own - least <= SAME_FRAC * abs(least)
-    best = plan_name(got, got.choice.row if is_own else int(np.nanargmin(rows)))
+    best = got.choice.row if is_own else int(np.nanargmin(rows))
+    hardware = f"{figure(got.value('devices', best))} × {got.word('accelerator', best)}"
+    named_best = f"{hardware} @ {got.word('site', best)}"
     named = {row: str(i + 1) for i, row in enumerate(got.choice.rows)}
     chips = {str(name) for name in got.front["accelerator"]}
     colour = "accelerator" if len(chips) > 1 else "site"
     if "scenario" in got.front and len({str(s) for s in got.front["scenario"]}) > 1:
         colour = "scenario"
     words = say("front_words", count=figure(len(rows)), x=say.metric(other), y=say.metric(cost))
-    title = say("front_title", best=best, count=figure(len(rows)))
+    title = say("front_title", best=named_best, count=figure(len(rows)))
     return Picture(title, words, charts.front(got.front, pair, got.choice.row, named, colour, say))

@@ -26,6 +26,7 @@ def decision(got: Gathered, say: Say) -> Iterator[Block]:
     yield Heading(say("decision"))
     yield Words(_what(got, say), is_decision=True)
     lines = [
+        _stale(got, say),
         _does(got, say),
         _replayed(got, say),
         *_at_risk(got, say),
@@ -86,9 +87,10 @@ def _what(got: Gathered, say: Say) -> str:
     acquire = got.word("acquire")
     key = "buy" if acquire == "buy" else "lease" if acquire == "lease" else "rent"
     chip = got.word("accelerator")
-    is_ready = got.is_held_by_replay
+    first = say("stale") if got.stale else ""
+    first += "" if got.is_held_by_replay else say("not_ready")
     return (
-        ("" if is_ready else say("not_ready"))
+        first
         + _case(got, say)
         + say(
             key,
@@ -281,6 +283,12 @@ def _flips(got: Gathered, say: Say) -> str:
         return say("flips", cases=say.listed(told), count=len(others) - len(cases))
     names = say.listed([say.name(one.name) for one in others])
     return say("flips_never", count=len(others), scenarios=names) if others else ""
+
+
+def _stale(got: Gathered, say: Say) -> str:
+    """How far the facts of now have left the stored run; "" where they have not."""
+    told = [words.partition(": every figure")[0] for words in got.stale.values()]
+    return say("stale_how", how="; ".join(told)) if told else ""
 
 
 def _rule(got: Gathered, say: Say) -> str:

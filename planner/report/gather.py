@@ -13,6 +13,7 @@ import numpy as np
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from planner.archive.runs import RunRecord
+from planner.archive.stale_facts import stale_notes
 from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_figures
 from planner.costing.places import Asked, study_at
@@ -82,6 +83,7 @@ class Gathered:
     parts : of the rows drawn
     replayed : what the replay of the plan found, None where it was not replayed
     replays : of all plans of the run that were replayed
+    stale : what of the run no longer holds, as `stale_facts.stale_notes` tells it; {} for nothing
     """
 
     record: RunRecord
@@ -101,6 +103,7 @@ class Gathered:
     parts: list[Part]
     replayed: OfReplay | None
     replays: Mapping[str, OfReplay]
+    stale: Mapping[str, str]
 
     @property
     def signs(self) -> dict[str, float]:
@@ -173,6 +176,9 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
     part = next(one for one in parts if at in one.rows)
     own = part.ends.take(np.flatnonzero(part.rows == at))
     row = {name: column[choice.row] for name, column in front.items()}
+    document = _document(record, study, row)
+    with archive.reading() as held:
+        stale = stale_notes(held, record, catalog, {**document, **_place_of(row)})
     found, idle = outcomes(parts, len(drawn_rows), at, MONEY)
     return Gathered(
         record=record,
@@ -180,7 +186,7 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         catalog=catalog,
         front=front,
         choice=choice,
-        plan=_document(record, study, row),
+        plan=document,
         swings=tornado(own, part.study, MONEY),
         odds=drawn(parts, some, {**objectives(study), MONEY: 1.0}, DRAWS, study.seed),
         drawn_rows=drawn_rows,
@@ -192,6 +198,7 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         parts=parts,
         replayed=replays.get(str(front["plan"][choice.row])),
         replays=replays,
+        stale=stale,
     )
 
 
@@ -242,6 +249,11 @@ def _drawn_rows(rows: Codes, choice: Choice) -> Codes:
     """The candidates, then others evenly spread over the front."""
     spread = np.linspace(0, len(rows) - 1, min(len(rows), MOST_DRAWN)).astype(int)
     return np.array(list(dict.fromkeys([*choice.rows, *rows[spread].tolist()])), dtype=np.int64)
+
+
+def _place_of(row: Mapping[str, Any]) -> dict[str, str]:
+    """Plan, site and scenario of a row, "" where it has none."""
+    return {name: str(row.get(name, "")) for name in ("plan", "site", "scenario")}
 
 
 def _document(record: RunRecord, study: Study, row: Mapping[str, Any]) -> dict[str, Any]:

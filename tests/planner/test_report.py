@@ -305,3 +305,14 @@ def test_the_first_page_says_what_would_change_the_decision(got):
     assert ("none of the" in said) == (not worse)
     assert all(one.name in said for one in worse or got.outcomes[1:])
     assert f"{len(got.outcomes) - 1 - len(worse)}" in said
+
+
+def test_a_report_of_changed_facts_says_so_before_anything_else(got):
+    """Stored prices and terms of today's prices would stand side by side as if they were one."""
+    assert got.stale == {}
+    moved = {"facts": "tables have changed", "stored": "stored usd 1, with today's tables 2"}
+    old = replace(got, stale=moved)
+    assert sentence(old, "en").startswith("Run the study again first")
+    points = next(block for block in decision(old, Say("en")) if isinstance(block, Points))
+    assert points.lines[0].startswith("OUT OF DATE: tables have changed; stored usd 1")
+    assert sentence(got, "en").startswith("Buy ")
