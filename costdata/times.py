@@ -84,6 +84,19 @@ def message_times(rows: Iterable[Row], names: Sequence[str]) -> MessageTimes:
     return _columns(MessageTimes, found)
 
 
+def imports_told(tables: Tables) -> str:
+    """On which imports, by name and digest, and on how many times kernels stand, in words."""
+    counts = {table: len(tables.get(table, {})) for table in TABLES}
+    names = [
+        f"{row.name} ({row.text('kind')}, {row.text('imported_on')}, {row.text('digest')[:12]})"
+        for row in tables.get("imports", {}).values()
+    ]
+    return (
+        f"products and collectives by {counts[PRODUCTS]:,} and {counts[COLLECTIVES]:,} times of "
+        f"your own: {', '.join(names) or 'rows of your own tables'}; everything else by curves"
+    )
+
+
 def too_fast(tables: Tables, whole: Tables) -> Iterator[str]:
     """A product faster than the dense peak, or a collective faster than the wires."""
     for table in TABLES:

@@ -14,6 +14,7 @@ from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
 from costdata.failures import families_told
 from costdata.profiles import SHIPPED, UNFUSED
+from costdata.times import imports_told
 from costdata.traces import trace_name
 from planner.axes import ALL, CATALOGUE, MEASURED
 from planner.bands import is_computed
@@ -236,6 +237,8 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
         )
     if "goodput_frac" not in study.pin and study.reliability.device_mtbf_h is None:
         notes["failures"] = families_told(catalog.tables, _architectures(study, catalog))
+    if study.axes["compute"][0] == MEASURED:
+        notes["measured"] = imports_told(catalog.tables)
     zero, stages = study.axes["zero_stage"], study.axes["pipeline_parallel"]
     if max(int(z) for z in zero) >= 2 and max(int(p) for p in stages) > 1:
         notes["zero_in_pipelines"] = (

@@ -18,7 +18,7 @@ from planner.search.bounds import least_days
 from planner.search.sweep import sweep
 from planner.space.blocks import bills, blocks, columns
 from planner.study.read import read_study
-from planner.training.engine import catalogue_names, prepare
+from planner.training.engine import catalogue_names, prepare, training_notes
 from planner.training.evaluate import evaluate
 from simkernel.errors import BadFile, BadStudy, PlanError, UnknownName
 
@@ -257,6 +257,9 @@ def test_a_plan_outside_the_times_is_flagged_and_its_band_widens(tmp_path):
     brought(own, "kineto", write_trace(tmp_path / "step.json", recorder.events))
     inside = planner(*words).document["metrics"]
     assert (outside["validated"], inside["validated"]) == (0, 1)
+    study_read = read_study(str(study), catalogue_names())
+    told = training_notes(study_read, load(own))["measured"]
+    assert "fabric (nccl-tests, 2026-12-01" in told
     wide, narrow = (m["step_s_high"] / m["step_s"] for m in (outside, inside))
     assert wide == pytest.approx(narrow**1.5)
 
