@@ -88,6 +88,8 @@ def _bill_axes() -> Iterator[Axis]:
     yield _bill("nodes", "", "integer", (), "hosts at work, instead of devices")
     yield _bill("supernodes", "", "integer", (), "scale-up domains at work, instead of devices")
     yield _bill("supernode_devices", "", "integer", (OFFERED,), "chips in one scale-up domain")
+    doc = "chips in one server or tray"
+    yield replace(_bill("chassis_devices", "", "integer", (OFFERED,), doc), kinds=WORK)
     for tier, doc in (("scaleup", "inside a domain"), ("scaleout", "between domains")):
         rate = f"rate of one chip, one direction, {doc}"
         yield _bill(f"{tier}_gbytes_per_s", "GB/s", "number", (CATALOGUE,), rate)

@@ -38,7 +38,7 @@ BLOCK_ROWS = 16384
 """Measured: hundred columns of a block fit in a second-level cache; fewer rows cost more calls."""
 
 NEEDED = ("devices", "supernode_devices", "used_per_domain", "oversubscription", "scaleout_fabric",
-          "accelerator", "scaleup_topology", "scaleup_gbytes_per_s",
+          "accelerator", "scaleup_topology", "scaleup_gbytes_per_s", "chassis_devices",
           "days", "it_mean_w", "it_peak_w")  # fmt: skip
 """Columns of a plan that its price follows from."""
 

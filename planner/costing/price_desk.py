@@ -248,7 +248,7 @@ def _bought_in_pools(desk: Desk, plans: Mapping[str, Any]) -> Bought:
     for row, own in zip(rows, bills, strict=True):
         bill, code = on_one_fabric(shelf, row, own, hosts), row.accelerator
         quoted = desk.quotes.priced(bill, code)
-        parts.append(Hardware(bill, quoted, desk.quotes.made.take(code)))
+        parts.append(Hardware(bill, quoted, desk.quotes.making(row)))
     one = desk.terms.take(np.zeros(1, np.int64))
     lacking = [mask for part in parts for mask in missing_price(part.prices, one).values()]
     sold = np.flatnonzero(~np.any(np.stack(lacking), axis=0))

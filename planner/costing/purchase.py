@@ -73,7 +73,7 @@ class Rows:
 
     `accelerator` indexes the shelf; `used_per_domain` devices of a domain can work for the plan;
     `fabric_code` indexes SCALEOUT_FABRICS, `scaleup_code` TOPOLOGIES; `scaleup_bytes_per_s` is
-    a device's rate in its domain.
+    a device's rate in its domain; `chassis_devices` those of a server.
     """
 
     accelerator: Codes
@@ -84,6 +84,13 @@ class Rows:
     fabric_code: Codes
     scaleup_code: Codes
     scaleup_bytes_per_s: Floats
+    chassis_devices: Floats
+
+
+def unit_devices(shelf: Shelf, rows: Rows) -> Floats:
+    """Devices of what every row buys as one piece: a rack as sold, else a server of its size."""
+    sold, host = (x[rows.accelerator] for x in (shelf.devices_per_unit, shelf.devices_per_host))
+    return np.where(sold > host, sold, rows.chassis_devices * sold / host)
 
 
 def shelf_of(
@@ -152,7 +159,12 @@ def _or_nan(values: Iterable[float | None]) -> Floats:
 
 
 def rack_metrics(
-    shelf: Shelf, code: Codes, units: Floats, device_peak_w: Floats, most_kw: float | None
+    shelf: Shelf,
+    code: Codes,
+    units: Floats,
+    device_peak_w: Floats,
+    most_kw: float | None,
+    devices: Floats,
 ) -> dict[str, Floats]:
     """Racks, what a full one draws with its headroom, and whether coolant has to come to them.
 
@@ -162,11 +174,13 @@ def rack_metrics(
     units : (n,) bought
     device_peak_w : (n,) a device in its busiest second, with its share of the host [W]
     most_kw : the study's limit on a rack
+    devices : (n,) of a unit
     """
-    whole_w = shelf.devices_per_unit[code] * device_peak_w
+    whole_w = devices * device_peak_w
     unit_w = np.asarray(provisioned_w(whole_w, shelf.headroom_frac))
     most_w = np.inf if most_kw is None else most_kw * W_PER_KW
-    found = racks(units, shelf.rack_units[code], unit_w, most_w)
+    rack_units = shelf.rack_units[code] * devices / shelf.devices_per_unit[code]
+    found = racks(units, rack_units, unit_w, most_w)
     return {
         "racks": found.racks,
         "rack_kw": found.rack_w / W_PER_KW,
@@ -187,7 +201,14 @@ def rows_of(shelf: Shelf, plans: Mapping[str, Any]) -> Rows:
         fabric_code=fabric_codes(plans.get("scaleout_fabric"), len(shelved)),
         scaleup_code=_shapes(shelf, plans.get("scaleup_topology"), shelved),
         scaleup_bytes_per_s=_rates(shelf, plans.get("scaleup_gbytes_per_s"), shelved),
+        chassis_devices=_chassis(shelf, plans.get("chassis_devices"), shelved),
     )
+
+
+def _chassis(shelf: Shelf, given: Any, shelved: Codes) -> Floats:
+    """Devices of a server; as the chip is sold where a plan does not say."""
+    own = shelf.devices_per_host[shelved]
+    return own if given is None else np.asarray(given, float)
 
 
 def _shapes(shelf: Shelf, names: Any, shelved: Codes) -> Codes:
@@ -242,15 +263,17 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
     Notes
     -----
     A domain of part of a unit (8 devices of a 72-device rack) uses as many whole domains of the
-    unit as fit; a domain of several units takes them all.
+    unit as fit; a domain of several units takes them all. In a server larger than the one that is
+    sold, what joins more devices than that one is counted as above units.
     """
     code, domain = rows.accelerator, rows.supernode_devices * 1.0
-    per_unit, used = shelf.devices_per_unit[code], rows.used_per_domain
+    per_unit, used = unit_devices(shelf, rows), rows.used_per_domain
+    host, sold = rows.chassis_devices, shelf.devices_per_host[code]
     part, whole = np.floor(per_unit / domain) * used, used * per_unit / domain
     shapes = UnitShapes(
         devices_per_unit=per_unit,
-        hosts_per_unit=np.maximum(per_unit / shelf.devices_per_host[code], 1.0),
-        rails=shelf.rails[code],
+        hosts_per_unit=np.maximum(per_unit / host, 1.0),
+        rails=shelf.rails[code] * host / sold,
         usable_per_unit=np.where(domain <= per_unit, part, whole),
     )
     fabric = FabricShapes(shelf.parts.radix[code], rows.oversubscription, rows.fabric_code, domain)
@@ -263,7 +286,7 @@ def bill_of(shelf: Shelf, rows: Rows) -> HardwareBill:
             rows.scaleup_code,
             rows.supernode_devices,
             rows.scaleup_bytes_per_s,
-            per_unit.astype(np.int64),
+            np.minimum(per_unit, shelf.devices_per_unit[code]).astype(np.int64),
         ),
         shelf.ports,
     )
@@ -279,11 +302,11 @@ def on_one_fabric(shelf: Shelf, rows: Rows, bill: HardwareBill, hosts: Floats) -
     hosts : (n,) that the fabric joins in all, its own included
     """
     code = rows.accelerator
-    host_devices = shelf.devices_per_host[code]
+    host_devices = rows.chassis_devices
     net = counted(
         rows.fabric_code,
         hosts,
-        shelf.rails[code],
+        shelf.rails[code] * host_devices / shelf.devices_per_host[code],
         shelf.parts.radix[code],
         rows.oversubscription,
         np.maximum(rows.supernode_devices / host_devices, 1.0),
@@ -300,7 +323,7 @@ def on_one_fabric(shelf: Shelf, rows: Rows, bill: HardwareBill, hosts: Floats) -
 
 def _replaced_hosts(shelf: Shelf, rows: Rows) -> Floats:
     """Hosts that one failed host takes out of work; none where its domain has one to spare."""
-    each = shelf.devices_per_host[rows.accelerator]
+    each = rows.chassis_devices
     hosts = np.maximum(rows.supernode_devices / each, 1.0)
     idle = np.floor((rows.supernode_devices - rows.used_per_domain) / each)
     return np.where(hosts <= 1.0, 1.0, np.where(idle >= 1.0, 0.0, hosts))

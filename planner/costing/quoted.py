@@ -45,11 +45,22 @@ class Quotes:
     def of(self, rows: Rows) -> tuple[HardwareBill, Prices, EmbodiedFactors]:
         """Counts, prices and carbon of making of every row."""
         bill = bill_of(self.shelf, rows)
-        return bill, self.priced(bill, rows.accelerator), self.made.take(rows.accelerator)
+        return bill, self.priced(bill, rows.accelerator), self.making(rows)
+
+    def making(self, rows: Rows) -> EmbodiedFactors:
+        """Carbon of making of every row; a server of another size has its share by devices."""
+        made = self.made.take(rows.accelerator)
+        host = rows.chassis_devices / self.shelf.devices_per_host[rows.accelerator]
+        return replace(made, host_kgco2e=made.host_kgco2e * host)
 
     def priced(self, bill: HardwareBill, code: Codes) -> Prices:
-        """Prices of every row of a bill, of chips by their place on the shelf."""
-        found = prices(self.chips.take(code), self.shelf.parts.take(code), bill.tiers)
+        """Prices of every row of a bill, of chips by their place on the shelf.
+
+        A unit of another size than the one that is sold costs by its devices.
+        """
+        chips, sold = self.chips.take(code), self.shelf.devices_per_unit[code]
+        chips = replace(chips, unit_usd=chips.unit_usd * bill.devices_per_unit / sold)
+        found = prices(chips, self.shelf.parts.take(code), bill.tiers)
         return self._all_in(found, self.is_all_in[code])
 
     def _all_in(self, found: Prices, is_all_in: Masks) -> Prices:

@@ -123,8 +123,9 @@ def _launch(asked: Asked) -> dict[str, Any]:
             f"export a plan on a GPU of {launch.VENDOR}"
         )
     tdp_w = chip.facts["tdp_w"].number
+    per_host = int(asked.plan["axes"].get("chassis_devices", chip.devices_per_host))
     if asked.study.kind != "serve":
-        script = launch.launch_script(asked.study, asked.plan, chip.devices_per_host, tdp_w)
+        script = launch.launch_script(asked.study, asked.plan, per_host, tdp_w)
         return {"text": script}
     model = read_model(asked.study.serving.model)
     served = serving.Served(
@@ -132,7 +133,7 @@ def _launch(asked: Asked) -> dict[str, Any]:
         weight_precision=model.weight_precision,
         has_experts=any(kind.mlp == "moe" for kind in model.kinds),
         longest_tokens=serve_load(asked.study).longest_tokens,
-        devices_per_host=chip.devices_per_host,
+        devices_per_host=per_host,
         tdp_w=tdp_w,
     )
     return {"text": serving.serving_script(asked.study, asked.plan, served)}

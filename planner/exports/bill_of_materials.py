@@ -26,7 +26,7 @@ LEAD_TIMES = TABLES / "rules" / "lead_times.csv"
 BOUGHT = ("accelerator", "devices", "supernode_devices", "oversubscription")
 """Axes that say what is bought."""
 
-SHAPED = ("scaleout_fabric", "scaleup_topology", "scaleup_gbytes_per_s")
+SHAPED = ("scaleout_fabric", "scaleup_topology", "scaleup_gbytes_per_s", "chassis_devices")
 """Further ones, which hardware alone does not have."""
 
 

@@ -128,7 +128,8 @@ def _racks(stock: Stock, bought: Rows, bill: HardwareBill, it_peak: Ledger) -> d
     device_w = np.asarray(servers_w / (bill.purchase_units * bill.devices_per_unit))
     most_kw = stock.study.limits.get("rack_kw")
     shelf = stock.quotes.shelf
-    return rack_metrics(shelf, bought.accelerator, bill.purchase_units, device_w, most_kw)
+    code, units = bought.accelerator, bill.purchase_units
+    return rack_metrics(shelf, code, units, device_w, most_kw, bill.devices_per_unit)
 
 
 def quoted_at(
@@ -164,6 +165,7 @@ def _rows(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Rows:
         fabric_code=np.zeros(len(domain), dtype=np.int64),
         scaleup_code=stock.quotes.shelf.scaleup_code[code],
         scaleup_bytes_per_s=stock.quotes.shelf.scaleup_bytes_per_s[code],
+        chassis_devices=stock.quotes.shelf.devices_per_host[code],
     )
 
 

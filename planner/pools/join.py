@@ -207,7 +207,8 @@ def _bought(engine: PoolsEngine, pair: Pair) -> _Bought:
         units = own.metrics["purchase_units"]
         none = np.zeros(len(pool), dtype=np.int64)
         most_kw = engine.study.limits.get("rack_kw")
-        racks.append(rack_metrics(shelf, none, units, busiest, most_kw))
+        each = bills[name].devices_per_unit
+        racks.append(rack_metrics(shelf, none, units, busiest, most_kw, each))
     it_mean, it_peak = (_sum_of(ledgers) for ledgers in (means, peaks))
     added = ("devices", "stranded_devices", "nodes", "supernodes", "purchase_units")
     counts = {n: sum(pool.bought.metrics[n] for pool in rows.values()) for n in added}

@@ -45,13 +45,14 @@ def bought_by(engine: ServeEngine, rig: Rig, replicas: Floats, accelerator: str)
         fabric_code=plans.scaleout_fabric_code,
         scaleup_code=np.broadcast_to(rig.chips.scaleup_topology_code, len(plans)),
         scaleup_bytes_per_s=np.broadcast_to(rig.chips.scaleup_bytes_per_s, len(plans)),
+        chassis_devices=np.broadcast_to(rig.chips.devices_per_host * 1.0, len(plans)),
     )
     bill = bill_of(shelf, rows)
     metrics = {
         "devices": devices * 1.0,
         "stranded_devices": bill.stranded_devices,
         "nodes": bill.hosts,
-        "supernodes": np.ceil(bill.hosts * shelf.devices_per_host[0] / domain),
+        "supernodes": np.ceil(bill.hosts * rows.chassis_devices / domain),
         "purchase_units": bill.purchase_units + bill.spare_units,
         "fabric_tiers": bill.tiers,
         "used_per_domain": used * 1.0,

@@ -21,7 +21,12 @@ from planner.serving.speculation import Drafting, draftings, with_drafters
 from planner.space.blocks import make_space
 from planner.space.rules import model_counts
 from planner.study.read import Study
-from planner.training.engine import sizes_of_chips, with_accelerators
+from planner.training.engine import (
+    chassis_notes,
+    sizes_of_chips,
+    with_accelerators,
+    with_what_if_sizes,
+)
 from simkernel.errors import BadStudy, MissingFact, unknown
 from simkernel.serving_engine import Engine, EngineCurves
 
@@ -94,6 +99,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> ServeEngine:
     named = study.axes["accelerator"]
     names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
     sizes, missing = sizes_of_chips(catalog, names)
+    sizes = with_what_if_sizes(study, sizes)
     if not sizes:
         raise MissingFact(*(f"{name}: {why}" for name, why in missing.items()))
     chosen = with_accelerators(study, tuple(sizes))
@@ -124,6 +130,7 @@ def serving_notes(study: Study, catalog: Catalog) -> dict[str, str]:
     notes = {"lockstep": LOCKSTEP} if any(int(n) > 1 for n in copies) else {}
     return {
         **notes,
+        **chassis_notes(study),
         "period": (
             "usd, kgco2e, facility_mwh and water_l, and limits on them, are of one year of "
             "service at the mean load of the stream; a million tokens are of that year; capital "

@@ -162,7 +162,7 @@ def fleet_of(
     lanes = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
     found = capacity(lane, lanes, load.bounds)
     devices = np.asarray(columns["devices"])
-    per_host = float(engine.space.chips[_accelerator(engine, columns)].devices_per_host)
+    per_host = np.asarray(columns["chassis_devices"], float)
     lost = work.survive_failures * np.maximum(np.ceil(per_host / plans.devices), 1.0)
     needed = replicas_for(load.peak.requests_per_s, found, Rule(work.peak_utilisation_frac, lost))
     if engine.space.levels["replicas"] != (DERIVED,):
@@ -238,6 +238,7 @@ def _gathered(
             bought.metrics["purchase_units"],
             busiest_w.device_w + busiest_w.host_w,
             engine.study.limits.get("rack_kw"),
+            bought.bill.devices_per_unit,
         ),
     }
     ledgers = {

@@ -76,7 +76,7 @@ def serving_rig(
     rows = np.zeros(len(plans), dtype=np.int64)
     chips = taken(engine.chip(accelerator), rows)
     levels = engine.space.levels
-    if not is_as_sold(columns, levels):
+    if not is_as_sold(columns, levels, float(chips.devices_per_host[0])):
         shelf, devices = engine.shelf(accelerator), np.asarray(plans.devices, float)
         chips = as_given(chips, columns, levels, engine.catalog, shelf, devices)
     curves = taken(engine.curves(accelerator), rows)

@@ -23,8 +23,7 @@ EXPERT = ("expert_parallel", "expert_tensor_parallel")
 
 def serve_bill_rules() -> tuple[Rule, ...]:
     """Rules on what is bought; how many devices is not said where the load decides."""
-    offered, _ = bill_rules()
-    return (offered,)
+    return tuple(rule for rule in bill_rules() if "devices" not in rule.axes)
 
 
 def serve_rules() -> tuple[Rule, ...]:

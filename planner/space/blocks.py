@@ -257,16 +257,17 @@ def _bill_values(
     """Values of every bill; a size that depends on the chip is taken from the chip."""
     names = study.axes["accelerator"]
     chosen = tuple(chips) if names == (ALL,) else tuple(str(name) for name in names)
-    rest = [study.axes[name] for name in bill_axes[3:]]
+    rest = [study.axes[name] for name in bill_axes[4:]]
     found: list[tuple[Level, ...]] = []
     for name in chosen:
         if name not in chips:
             raise unknown("accelerator", name, chips)
-        domains = study.axes["supernode_devices"]
+        domains, boxes = study.axes["supernode_devices"], study.axes["chassis_devices"]
         offered = chips[name].domain_options if domains == (OFFERED,) else domains
-        for count, domain in product(_counts(study), offered):
-            devices = count[1] * _unit(count[0], chips[name], int(domain))
-            found.extend((name, devices, domain, *others) for others in product(*rest))
+        sold = (chips[name].devices_per_host,) if boxes == (OFFERED,) else boxes
+        for count, domain, chassis in product(_counts(study), offered, sold):
+            devices = count[1] * _unit(count[0], int(chassis), int(domain))
+            found.extend((name, devices, domain, chassis, *more) for more in product(*rest))
     return found
 
 
@@ -277,9 +278,9 @@ def _counts(study: Study) -> list[tuple[str, int]]:
     return [(axis, int(count)) for count in study.axes[axis]]
 
 
-def _unit(axis: str, chip: ChipSizes, domain: int) -> int:
+def _unit(axis: str, chassis: int, domain: int) -> int:
     """Devices in one of what is counted."""
-    return {"devices": 1, "nodes": chip.devices_per_host, "supernodes": domain}[axis]
+    return {"devices": 1, "nodes": chassis, "supernodes": domain}[axis]
 
 
 def _distinct(values: Iterable[Level]) -> tuple[Level, ...]:

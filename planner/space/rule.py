@@ -39,8 +39,10 @@ class ModelCounts:
 class ChipSizes:
     """What the rules need of a chip.
 
-    `precisions` are the matrix precisions it has; () for all. `has_host` says that memory of the
-    host and the link to it are known, `has_pool` the same of a memory pool.
+    `unit_devices` is what is sold as one piece, 0 for a host, and `ports_per_host` scale-out ports
+    of a host, 0 for one each device; `chassis_options` are hosts of other sizes that a study takes
+    for a what-if. `precisions` are the matrix precisions it has; () for all. `has_host` says that
+    memory of the host and the link to it are known, `has_pool` the same of a memory pool.
     """
 
     domain_options: tuple[int, ...]
@@ -48,6 +50,9 @@ class ChipSizes:
     precisions: tuple[str, ...] = ()
     has_host: bool = True
     has_pool: bool = False
+    unit_devices: int = 0
+    ports_per_host: int = 0
+    chassis_options: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

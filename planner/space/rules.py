@@ -83,6 +83,39 @@ def bill_rules() -> tuple[Rule, ...]:
             _is_smallest_useful_domain,
             "a smaller domain already holds all devices",
         ),
+        Rule(
+            "chassis_not_offered",
+            ("accelerator", "chassis_devices"),
+            lambda c, x: (
+                c["chassis_devices"] in (x.chip.devices_per_host, *x.chip.chassis_options)
+            ),
+            "the chip is not sold in servers of this size; network.any_chassis takes any, what if",
+        ),
+        Rule(
+            "chassis_cuts_domains",
+            ("accelerator", "chassis_devices", "supernode_devices"),
+            _is_whole_in,
+            "domains, servers and what is sold as one piece do not hold each other whole, or a "
+            "server has a part of a network port",
+        ),
+    )
+
+
+def _is_whole_in(values: Columns, context: Context) -> bool:
+    """Of server and domain one holds the other whole, racks hold whole servers, ports are whole.
+
+    The chip's own server is as it is sold, whatever its domains are.
+    """
+    chip = context.chip
+    chassis, domain = int(values["chassis_devices"]), int(values["supernode_devices"])
+    if chassis == chip.devices_per_host:
+        return True
+    is_rack = chip.unit_devices > chip.devices_per_host
+    ports = (chip.ports_per_host or chip.devices_per_host) * chassis
+    return (
+        max(domain, chassis) % min(domain, chassis) == 0
+        and ports % chip.devices_per_host == 0
+        and not (is_rack and chip.unit_devices % chassis)
     )
 
 

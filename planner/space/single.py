@@ -79,9 +79,11 @@ def _bill_values(
     """Devices and supernode size as the space counts them, whatever the study counts in."""
     levels = narrow.space.levels
     domain = taken.get("supernode_devices", levels["supernode_devices"][-1])
+    chassis = {"chassis_devices": levels["chassis_devices"][0]}
     if "supernodes" in chosen and isinstance(domain, int):
-        return {"devices": int(chosen["supernodes"]) * domain, "supernode_devices": domain}
-    return {"devices": levels["devices"][0], "supernode_devices": domain}
+        devices = int(chosen["supernodes"]) * domain
+        return {**chassis, "devices": devices, "supernode_devices": domain}
+    return {**chassis, "devices": levels["devices"][0], "supernode_devices": domain}
 
 
 def _widened(study: Study, chosen: Mapping[str, Level]) -> Study:

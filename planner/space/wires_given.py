@@ -18,12 +18,15 @@ from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES, Chips, LinkCurve
 BYTES_PER_GBYTE = 1e9
 
 
-def is_as_sold(columns: Mapping[str, Any], levels: Mapping[str, Sequence[Any]]) -> bool:
-    """No candidate asks for other links than the catalogue's."""
+def is_as_sold(
+    columns: Mapping[str, Any], levels: Mapping[str, Sequence[Any]], devices_per_host: float
+) -> bool:
+    """No candidate asks for other links, or servers of another size, than the catalogue's."""
     shapes, fabrics = _codes(columns, levels)
     given = (columns["scaleup_gbytes_per_s"], columns["scaleout_gbytes_per_s"])
     has_rates = any(not np.all(np.isnan(rate)) for rate in given)
-    return not has_rates and bool(np.all(shapes < 0) and np.all(fabrics == 0))
+    has_boxes = bool(np.any(columns["chassis_devices"] != devices_per_host))
+    return not (has_rates or has_boxes) and bool(np.all(shapes < 0) and np.all(fabrics == 0))
 
 
 def as_given(
@@ -61,6 +64,7 @@ def as_given(
         scaleup_peer_bytes_per_s=np.where(is_sold, sold_peer, rate / links),
         scaleup_topology_code=np.where(shapes < 0, chips.scaleup_topology_code, shapes),
         scaleout_bytes_per_s=out_rate,
+        devices_per_host=columns["chassis_devices"],
     )
     has_boards = ~is_sold & (shapes == TOPOLOGIES.index("two_tier"))
     board_s = 2.0 * catalog.fabric("two_tier")["hop_s"].number * has_boards
@@ -88,11 +92,12 @@ def _hops_s(
     catalog: Catalog, shelf: Shelf, columns: Mapping[str, Any], fabrics: Codes, devices: Floats
 ) -> Floats:
     """Latency that a named fabric adds to a message: switches above the leaves, a trunk."""
-    hosts = np.ceil(np.asarray(devices) / shelf.devices_per_host[0])
-    slice_hosts = np.maximum(columns["supernode_devices"] / shelf.devices_per_host[0], 1.0)
+    each = columns["chassis_devices"] * 1.0
+    hosts = np.ceil(np.asarray(devices) / each)
+    slice_hosts = np.maximum(columns["supernode_devices"] / each, 1.0)
     over = np.asarray(columns["oversubscription"], float)
-    radix = shelf.parts.radix[0]
-    tiers = counted(fabrics, hosts, shelf.rails[0], radix, over, slice_hosts).tiers
+    rails = shelf.rails[0] * each / shelf.devices_per_host[0]
+    tiers = counted(fabrics, hosts, rails, shelf.parts.radix[0], over, slice_hosts).tiers
     facts = [catalog.fabric(name) for name in SCALEOUT_FABRICS[1:]]
     hop_s = np.array([0.0, *(fact["hop_s"].number for fact in facts)])[fabrics]
     trunk_s = np.array([0.0, *(fact["trunk_s"].number for fact in facts)])[fabrics]

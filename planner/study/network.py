@@ -47,7 +47,8 @@ class Network:
     `link_rule` "group_size" is a modelling fault of other simulators that published figures rest
     on: replicas share a domain where they are no more than it has devices. Its plans carry
     `unphysical_link_rule`, are on no front and can be bought by nobody. `any_supernode` takes
-    domain sizes that nobody sells, as a what-if. `all_to_all_frac` is by domain size what an
+    domain sizes that nobody sells, as a what-if, `any_chassis` servers of such sizes.
+    `all_to_all_frac` is by domain size what an
     all-to-all inside it reaches of what its topology gives. `degraded` ports are those of a step
     that is replayed.
     """
@@ -56,6 +57,7 @@ class Network:
         Literal["physical", "group_size"], Field(description='"physical" or "group_size"')
     ] = "physical"
     any_supernode: Annotated[bool, Field(strict=True, description="true or false")] = False
+    any_chassis: Annotated[bool, Field(strict=True, description="true or false")] = False
     all_to_all_frac: Annotated[
         Mapping[
             Annotated[str, Field(pattern="^[1-9][0-9]*$")],

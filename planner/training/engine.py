@@ -16,7 +16,7 @@ from costdata.failures import families_told
 from costdata.profiles import SHIPPED, UNFUSED
 from costdata.times import imports_told
 from costdata.traces import trace_name
-from planner.axes import ALL, CATALOGUE, MEASURED
+from planner.axes import ALL, CATALOGUE, MEASURED, OFFERED
 from planner.bands import is_computed
 from planner.costing.null_objectives import refuse_compared
 from planner.runs.prepared import Prepared
@@ -114,7 +114,7 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
     named = study.axes["accelerator"]
     names = catalog.accelerators if named == (ALL,) else tuple(str(n) for n in named)
     sizes, missing = sizes_of_chips(catalog, names)
-    sizes = with_what_if_domains(study, _on_profile(study, catalog, sizes, missing))
+    sizes = with_what_if_sizes(study, _on_profile(study, catalog, sizes, missing))
     if study.axes["compute"][0] == MEASURED:
         untimed = _untimed(catalog, tuple(sizes))
         missing |= untimed
@@ -227,6 +227,7 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             "domain sizes that nobody sells: bought as the chip is sold, with switches, optics "
             "and copper above its servers"
         )
+    notes |= chassis_notes(study)
     if study.network.degraded:
         notes["degraded_links"] = (
             "the closed form knows nothing of them: planner replay plays them"
@@ -246,6 +247,19 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             "hold and move what 1 does there"
         )
     return notes
+
+
+def chassis_notes(study: Study) -> dict[str, str]:
+    """What servers of another size are taken to be."""
+    if study.axes["chassis_devices"] == (OFFERED,):
+        return {}
+    return {
+        "what_if_chassis": (
+            "servers of sizes that are not the catalogue's: price, watts, height, network ports "
+            "and carbon of a device with its share of the server stay those of the one that is "
+            "sold; what joins more devices than that one is a domain network of its own"
+        )
+    }
 
 
 def _architectures(study: Study, catalog: Catalog) -> dict[str, str]:
@@ -277,8 +291,15 @@ def sizes_of_chips(
         has_pool = has_host and bool(
             np.isfinite(chip.pool_bytes_per_s * chip.pool_memory_bytes)[0]
         )
-        hosts = (facts.devices_per_host, known, has_host, has_pool)
-        sizes[name] = ChipSizes(facts.domain_options, *hosts)
+        sizes[name] = ChipSizes(
+            domain_options=facts.domain_options,
+            devices_per_host=facts.devices_per_host,
+            precisions=known,
+            has_host=has_host,
+            has_pool=has_pool,
+            unit_devices=catalog.purchase_unit(name).devices,
+            ports_per_host=facts.nics_per_host or 0,
+        )
     return sizes, missing
 
 
@@ -293,8 +314,11 @@ def _untimed(catalog: Catalog, names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def with_what_if_domains(study: Study, sizes: dict[str, ChipSizes]) -> dict[str, ChipSizes]:
-    """Every domain size that the study names as if it were sold, where it asks for that."""
+def with_what_if_sizes(study: Study, sizes: dict[str, ChipSizes]) -> dict[str, ChipSizes]:
+    """Every size of domain or server that the study names as if sold, where it asks for that."""
+    if study.network.any_chassis:
+        boxes = tuple(size for size in study.axes["chassis_devices"] if isinstance(size, int))
+        sizes = {name: replace(one, chassis_options=boxes) for name, one in sizes.items()}
     if not study.network.any_supernode:
         return sizes
     named = {size for size in study.axes["supernode_devices"] if isinstance(size, int)}

@@ -117,7 +117,7 @@ def chip_of(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Chi
     One row where nothing is overridden, else one row per candidate.
     """
     chip, levels = engine.chip(accelerator), engine.space.levels
-    if is_as_sold(columns, levels):
+    if is_as_sold(columns, levels, float(chip.devices_per_host[0])):
         return chip
     devices = np.asarray(columns["devices"], float)
     chips = chip.take(np.zeros(len(devices), dtype=np.int64))
@@ -228,7 +228,8 @@ def _racks(
     """Racks of each row under the study's limit on one."""
     code = np.zeros(len(device_peak_w), dtype=np.int64)
     units, most_kw = bought.metrics["purchase_units"], engine.study.limits.get("rack_kw")
-    return rack_metrics(engine.shelf(accelerator), code, units, device_peak_w, most_kw)
+    devices = bought.bill.devices_per_unit
+    return rack_metrics(engine.shelf(accelerator), code, units, device_peak_w, most_kw, devices)
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,7 @@ def _bought(
         fabric_code=plans.scaleout_fabric_code,
         scaleup_code=np.broadcast_to(chip.scaleup_topology_code, len(plans)),
         scaleup_bytes_per_s=np.broadcast_to(chip.scaleup_bytes_per_s, len(plans)),
+        chassis_devices=np.broadcast_to(chip.devices_per_host * 1.0, len(plans)),
     )
     bill = bill_of(shelf, rows)
     rest_w = np.full(len(plans), float(shelf.rest_w[0]))
@@ -261,7 +263,7 @@ def _bought(
         "devices": plans.devices * 1.0,
         "stranded_devices": bill.stranded_devices,
         "nodes": bill.hosts,
-        "supernodes": np.ceil(bill.hosts * shelf.devices_per_host[0] / plans.supernode_devices),
+        "supernodes": np.ceil(bill.hosts * rows.chassis_devices / plans.supernode_devices),
         "purchase_units": bill.purchase_units + bill.spare_units,
         "fabric_tiers": bill.tiers,
         "used_per_domain": step.used_per_domain * 1.0,

@@ -144,7 +144,7 @@ def ready(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ready
         pipeline=wide,
         narrow=narrow,
         stack=job.stack,
-        uplinks=_uplinks(engine, plans, accelerator),
+        uplinks=_uplinks(engine, plans, accelerator, float(chip.devices_per_host[0])),
         uneven=uneven,
         closed_s=ledger.as_dict(),
         marks=marks,
@@ -341,7 +341,7 @@ def _batch_frac(engine: Engine, plans: TrainingPlans) -> float:
     return float(FINITE_DRAWS * np.sqrt((ranks - 1) / draws / np.log(ranks)))
 
 
-def _uplinks(engine: Engine, plans: TrainingPlans, accelerator: str) -> Uplinks:
+def _uplinks(engine: Engine, plans: TrainingPlans, accelerator: str, per_host: float) -> Uplinks:
     """Uplinks of the leaf switches over which a pipeline is spread, where they are scarce.
 
     A block is as many hosts as a leaf has ports down; what leaves a domain is taken to cross the
@@ -350,8 +350,7 @@ def _uplinks(engine: Engine, plans: TrainingPlans, accelerator: str) -> Uplinks:
     stages, scarce = int(plans.pipeline_parallel[0]), float(plans.oversubscription[0])
     if scarce <= 1.0:
         return Uplinks(np.full(stages, -1), np.zeros(0))
-    shelf = engine.shelf(accelerator)
-    radix, per_host = float(shelf.parts.radix[0]), float(shelf.devices_per_host[0])
+    radix = float(engine.shelf(accelerator).parts.radix[0])
     hosts = np.floor(radix * scarce / (1.0 + scarce))
     ranks = np.arange(stages) * _stride(plans)
     block, of_device = np.unique(ranks // (hosts * per_host), return_inverse=True)

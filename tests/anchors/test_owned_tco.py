@@ -34,7 +34,17 @@ def owned(unit_w, **own):
     eight = np.array([8])
     bill = bill_of(
         shelf,
-        Rows(first, np.array([DEVICES]), eight, eight, np.array([1.0]), first, first, np.ones(1)),
+        Rows(
+            first,
+            np.array([DEVICES]),
+            eight,
+            eight,
+            np.array([1.0]),
+            first,
+            first,
+            np.ones(1),
+            eight * 1.0,
+        ),  # fmt: skip
     )
     terms = site_terms(tables, ["us-avg"], own).table
     refuse_bad_terms(terms)

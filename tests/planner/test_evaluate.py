@@ -249,6 +249,7 @@ CHANGES = {
     "profile": ("profile=compiled_2023",),
     "offload": ("offload=half_activations",),
     "shard_devices": ("shard_devices=16",),
+    "chassis_devices": ("chassis_devices=4", "network.any_chassis=true"),
     "first_stage_layers": ("first_stage_layers=28",),
     "last_stage_layers": ("last_stage_layers=18",),
 }

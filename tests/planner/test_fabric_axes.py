@@ -10,13 +10,14 @@ from planner.costing.purchase import shelf_of
 from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES
 
 
-def columns_of(shape="catalogue", fabric="catalogue", domain=64, rate=np.nan):
+def columns_of(shape="catalogue", fabric="catalogue", domain=64, rate=np.nan, chassis=8):
     """One candidate's columns and the levels they point to."""
     levels = {"scaleup_topology": (shape,), "scaleout_fabric": (fabric,)}
     columns = {
         "scaleup_topology": np.zeros(1, int), "scaleout_fabric": np.zeros(1, int),
         "scaleup_gbytes_per_s": np.array([rate]), "scaleout_gbytes_per_s": np.array([np.nan]),
         "supernode_devices": np.array([domain]), "oversubscription": np.ones(1),
+        "chassis_devices": np.array([chassis]),
     }  # fmt: skip
     return columns, levels
 
@@ -52,10 +53,11 @@ def test_a_second_level_of_switches_is_waited_for():
 
 def test_nothing_asked_for_leaves_the_catalogue_alone():
     """Every study that names no shape would be priced anew."""
-    assert given.is_as_sold(*columns_of())
-    assert not given.is_as_sold(*columns_of("torus2d"))
-    assert not given.is_as_sold(*columns_of(fabric="fat_tree"))
-    assert not given.is_as_sold(*columns_of(rate=100.0))
+    assert given.is_as_sold(*columns_of(), 8.0)
+    assert not given.is_as_sold(*columns_of("torus2d"), 8.0)
+    assert not given.is_as_sold(*columns_of(fabric="fat_tree"), 8.0)
+    assert not given.is_as_sold(*columns_of(rate=100.0), 8.0)
+    assert not given.is_as_sold(*columns_of(chassis=16), 8.0)
 
 
 @pytest.mark.parametrize("fabric", SCALEOUT_FABRICS[1:])
@@ -110,3 +112,47 @@ def test_a_cluster_that_three_layers_cannot_join_is_infeasible_and_warns_of_noth
         (told,) = [v for v in found["violations"] if v["limit"] == "fabric_tiers"]
         assert (told["have"], told["need"]) == (4, 3)
         assert np.isfinite(found["metrics"]["it_mean_w"])
+
+
+def in_boxes(study, chassis, *settings):
+    """The plan in servers of a size that nobody sells."""
+    named = (f"chassis_devices={chassis}", "network.any_chassis=true", "supernode_devices=8")
+    plan = ("tp=2", "pp=1", "mbs=1", "zero_stage=1")
+    words = [word for one in (*plan, *named, *settings) for word in ("--set", one)]
+    return planner("evaluate", study, *words, "--json")
+
+
+def test_servers_of_another_size_change_hosts_spares_layers_and_what_joins_a_domain(tmp_path):
+    """Chassis size would be no decision, or a larger box come with a switch for nothing."""
+    study = tmp_path / "boxes.toml"
+    text = with_lines(DENSE, accelerator='accelerator = "H100-SXM"', devices="devices = 512")
+    study.write_text(text.replace('site = ["us-tx", "se", "cn-west"]', 'site = "us-tx"'))
+    small, sold, large = (in_boxes(study, n).document for n in (4, 8, 16))
+    at = {4: small, 8: sold, 16: large}
+    for chassis, found in at.items():
+        assert found["metrics"]["nodes"] * chassis >= 512
+        assert found["metrics"]["nodes"] <= 512 / chassis + 1  # one spare
+        assert found["metrics"]["step_s"] == sold["metrics"]["step_s"]
+    assert [at[n]["metrics"]["fabric_tiers"] for n in (4, 8, 16)] == [2, 2, 1]
+    usd = {n: one["ledgers"]["capex_usd"]["terms"] for n, one in at.items()}
+    assert usd[4]["servers"] == usd[8]["servers"] == usd[16]["servers"]
+    assert usd[4]["spares"] < usd[8]["spares"] < usd[16]["spares"]
+    assert usd[8]["domain_network"] == usd[16]["domain_network"] == 0 < usd[4]["domain_network"]
+    made = {n: one["ledgers"]["embodied_kgco2e"]["terms"] for n, one in at.items()}
+    each = {n: made[n]["hosts"] / at[n]["metrics"]["nodes"] / n / made[n]["devices"] for n in at}
+    assert each[4] == pytest.approx(each[8]) == pytest.approx(each[16])
+    wide = in_boxes(study, 16, "supernode_devices=16", "network.any_supernode=true").document
+    assert wide["ledgers"]["capex_usd"]["terms"]["domain_network"] > 0
+
+
+def test_servers_that_nobody_sells_or_that_cut_domains_cannot_exist(tmp_path):
+    """A purchase would be of boxes that are in no shop."""
+    study = tmp_path / "boxes.toml"
+    text = with_lines(DENSE, accelerator='accelerator = "H100-SXM"', devices="devices = 512")
+    study.write_text(text)
+    settings = ("tp=2", "pp=1", "mbs=1", "zero_stage=1", "chassis_devices=16")
+    words = [word for one in settings for word in ("--set", one)]
+    unsold, cut = planner("evaluate", study, *words, "--json"), in_boxes(study, 12)
+    assert (unsold.code, cut.code) == (2, 2)
+    assert "chassis_not_offered" in unsold.document["faults"][0]
+    assert "chassis_cuts_domains" in cut.document["faults"][0]
