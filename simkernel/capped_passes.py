@@ -14,7 +14,7 @@ import numpy as np
 
 from simkernel.columns import Column, Floats
 from simkernel.hardware import PowerCurve
-from simkernel.passes import Pass
+from simkernel.passes import Pass, wires_s
 from simkernel.power import device_w
 from simkernel.power_cap import capped_slowdown_frac, held_clock_frac
 
@@ -30,12 +30,14 @@ class PowerLimit:
     cap_frac : (n,) of rated power
     compute_frac, memory_frac, communication_frac : of the time of a kernel that stretches as the
         clock falls, by what it waits for (costdata/tables/clock_following.csv)
+    link_bytes_per_s : (n,) or one row, of a device's scale-up links
     """
 
     cap_frac: Floats
     compute_frac: float
     memory_frac: float
     communication_frac: float
+    link_bytes_per_s: Floats
 
 
 def elapsed_s(passes: Sequence[Pass], power: PowerCurve, limit: PowerLimit | None) -> Column:
@@ -59,9 +61,8 @@ def elapsed_s(passes: Sequence[Pass], power: PowerCurve, limit: PowerLimit | Non
     whole_s: Column = sum((part.floor_s for part in passes), start=0.0)
     if limit is None:
         return whole_s
-    clock = held_clock_frac(
-        power.cap_w * limit.cap_frac, power.context_w, _busy_w(passes, power, whole_s)
-    )
+    busy_w = _busy_w(passes, power, whole_s, limit.link_bytes_per_s)
+    clock = held_clock_frac(power.cap_w * limit.cap_frac, power.context_w, busy_w)
     slower = [
         capped_slowdown_frac(clock, follow_frac)
         for follow_frac in (limit.compute_frac, limit.memory_frac, limit.communication_frac)
@@ -69,14 +70,18 @@ def elapsed_s(passes: Sequence[Pass], power: PowerCurve, limit: PowerLimit | Non
     return sum((_stretched_s(part, slower) for part in passes), start=0.0)
 
 
-def _busy_w(passes: Sequence[Pass], power: PowerCurve, whole_s: Column) -> Floats:
+def _busy_w(
+    passes: Sequence[Pass], power: PowerCurve, whole_s: Column, link_bytes_per_s: Floats
+) -> Floats:
     """Watts while these kernels run at full clock."""
     over_s = np.maximum(whole_s, LEAST_S)
-    memory_s, compute_s, link_s = (
+    memory_s, compute_s, link_bytes = (
         sum((getattr(part, name) for part in passes), start=0.0)
-        for name in ("peak_hbm_s", "peak_compute_s", "inside_s")
+        for name in ("peak_hbm_s", "peak_compute_s", "inside_bytes")
     )
-    shares = (np.minimum(busy_s / over_s, 1.0) for busy_s in (memory_s, compute_s, link_s))
+    busy = (memory_s, compute_s, link_bytes / link_bytes_per_s)
+    waits_s = sum((wires_s(part) for part in passes), start=0.0)
+    shares = (np.minimum(busy_s / over_s, 1.0) for busy_s in (*busy, waits_s))
     return device_w(power, *shares)
 
 
@@ -85,5 +90,4 @@ def _stretched_s(part: Pass, slower: Sequence[Column]) -> Column:
     of_compute, of_memory, of_wires = slower
     kernel_s = np.maximum(part.compute_s, part.hbm_s)
     longer_s = np.maximum(part.compute_s * (1.0 + of_compute), part.hbm_s * (1.0 + of_memory))
-    wires_s = np.where(np.asarray(part.inside_s) + part.outside_s > 0.0, part.floor_s, 0.0)
-    return part.floor_s - kernel_s + longer_s + wires_s * of_wires
+    return part.floor_s - kernel_s + longer_s + wires_s(part) * of_wires

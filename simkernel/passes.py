@@ -95,6 +95,17 @@ def sent(traffic: Traffic) -> Pass:
     )
 
 
+def wires_s(done: Pass) -> Column:
+    """Elapsed seconds of a pass in which a device does nothing but send and wait for messages.
+
+    Of a collective all of it, latency too; of a sum of kernels and collectives what their bytes
+    take on the wires.
+    """
+    on_wire_s = np.asarray(done.inside_s) + done.outside_s
+    is_alone = (np.asarray(done.compute_s) + done.hbm_s <= 0.0) & (on_wire_s > 0.0)
+    return np.where(is_alone, done.floor_s, on_wire_s)
+
+
 def combine(*passes: Pass) -> Floats:
     """Elapsed seconds of passes that run beside each other.
 

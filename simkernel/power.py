@@ -14,9 +14,15 @@ import numpy as np
 from simkernel.columns import Column, Floats
 from simkernel.hardware import PowerCurve
 
+LEAST_FRAC = 1e-6  # of the time, to divide by
+
 
 def device_w(
-    curve: PowerCurve, memory_frac: Column, compute_frac: Column, link_frac: Column = 0.0
+    curve: PowerCurve,
+    memory_frac: Column,
+    compute_frac: Column,
+    link_frac: Column = 0.0,
+    exchange_frac: Column = 0.0,
 ) -> Floats:
     """Power of one device at steady utilisation.
 
@@ -26,6 +32,7 @@ def device_w(
     memory_frac : (n,) bytes/s over the memory rate, 0..1
     compute_frac : (n,) flop/s over the dense peak of the precision, 0..1
     link_frac : (n,) bytes/s over the scale-up rate, 0..1
+    exchange_frac : (n,) share of the time in collectives that nothing runs beside, 0..1
 
     Returns
     -------
@@ -33,6 +40,9 @@ def device_w(
 
     Notes
     -----
+    Memory and arithmetic rest while a device waits for messages, so both are the busier in what
+    is left of the time; the curves bend, and that is the less power of the two.
+
     Number formats hardly change power (H200: FP8 661.7 W, BF16 662.8 W, serialalice benchmark):
     utilisation is of each format's own peak.
 
@@ -40,10 +50,21 @@ def device_w(
     ----------
     Form: hardware.PowerCurve; coefficients: planner/calibration/power_fit.py.
     """
-    memory_w = curve.memory_w * np.power(memory_frac, curve.memory_exponent)
-    compute_w = curve.compute_w * np.power(compute_frac, curve.compute_exponent)
+    memory_w, compute_w = _risen_w(curve, memory_frac, compute_frac, exchange_frac)
     link_w = curve.communication_w * link_frac
     return np.minimum(curve.cap_w, curve.context_w + memory_w + compute_w + link_w)
+
+
+def _risen_w(
+    curve: PowerCurve, memory_frac: Column, compute_frac: Column, exchange_frac: Column
+) -> tuple[Floats, Floats]:
+    """Watts above the context's for memory and for arithmetic, mean over all time."""
+    working = np.maximum(1.0 - exchange_frac, LEAST_FRAC)
+    memory = np.minimum(memory_frac / working, 1.0)
+    arithmetic = np.minimum(compute_frac / working, 1.0)
+    memory_w = working * curve.memory_w * np.power(memory, curve.memory_exponent)
+    compute_w = working * curve.compute_w * np.power(arithmetic, curve.compute_exponent)
+    return memory_w, compute_w
 
 
 def mean_device_w(curve: PowerCurve, busy_frac: Column, busy_w: Column) -> Column:
@@ -88,6 +109,7 @@ def duty_watts(
     compute_frac: Column,
     link_frac: Column,
     most_w: Column,
+    exchange_frac: Column = 0.0,
 ) -> DutyWatts:
     """The curve of a device as a sum, right at some mean shares.
 
@@ -96,6 +118,7 @@ def duty_watts(
     curve : (n,) or one row
     memory_frac, compute_frac, link_frac : (n,) mean shares of all time, gaps included, 0..1
     most_w : (n,) cap on the mean [W]
+    exchange_frac : (n,) share of the time in collectives alone, 0..1
 
     Notes
     -----
@@ -103,8 +126,7 @@ def duty_watts(
     A straight line from rest through the run's own mean gives the run the curve's watts.
     """
     memory, arithmetic = np.maximum(memory_frac, 1e-9), np.maximum(compute_frac, 1e-9)
-    memory_w = curve.memory_w * np.power(memory, curve.memory_exponent)
-    compute_w = curve.compute_w * np.power(arithmetic, curve.compute_exponent)
+    memory_w, compute_w = _risen_w(curve, memory, arithmetic, exchange_frac)
     link_w = curve.communication_w * link_frac
     risen_w = np.maximum(memory_w + compute_w + link_w, 1e-9)
     room_w = np.maximum(np.minimum(most_w, curve.cap_w) - curve.context_w, 0.0)

@@ -14,7 +14,7 @@ import numpy as np
 from simkernel.columns import Column, Floats
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.ops import Parts, summed
-from simkernel.passes import Pass
+from simkernel.passes import Pass, wires_s
 from simkernel.serving_passes import decode_parts, launched_s, prefill_parts
 from simkernel.serving_rig import Rig
 
@@ -47,7 +47,8 @@ class Steady:
     `sequences` run at once (of all attention groups), `fitting_sequences` is what memory holds.
     `ttft_s` from sending a request to its first token, `tpot_s` between later tokens, `wait_s`
     of the first for a place among the running. `step` is the decode step of one group and slot,
-    `prefill` the pass of one prompt. `utilisation_frac` is the share of time that work fills.
+    `prefill` the pass of one prompt, `step_wires_s` and `prefill_wires_s` of them in which devices
+    wait for messages alone. `utilisation_frac` is the share of time that work fills.
     """
 
     ttft_s: Floats
@@ -59,6 +60,8 @@ class Steady:
     wait_s: Floats
     step: Pass
     prefill: Pass
+    step_wires_s: Floats
+    prefill_wires_s: Floats
     is_infeasible: Floats
 
 
@@ -113,6 +116,8 @@ def steady(rig: Rig, load: Load) -> Steady:
         wait_s=wait_s,
         step=summed(step),
         prefill=summed(prefill),
+        step_wires_s=_wires_s(step),
+        prefill_wires_s=_wires_s(prefill),
         is_infeasible=fitting < 1.0,
     )
 
@@ -211,8 +216,9 @@ def static_batch(rig: Rig, load: Load) -> Steady:
     plans = rig.plans
     lanes = plans.attention_data_parallel * plans.pipeline_parallel
     each = np.maximum(load.requests / lanes, 1.0) * np.ones(len(plans))
-    step = summed(decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0))
-    prefill = summed(prefill_parts(rig, each, load.prompt_tokens))
+    parts = decode_parts(rig, each, load.prompt_tokens + load.output_tokens / 2.0)
+    prompts = prefill_parts(rig, each, load.prompt_tokens)
+    step, prefill = summed(parts), summed(prompts)
     host_s = np.asarray(rig.engine.host_s(plans.pipeline_parallel, each))
     step_s, first_s = step.floor_s + host_s, prefill.floor_s + host_s
     whole_s = first_s + step_s * (load.output_tokens - 1.0)
@@ -227,8 +233,15 @@ def static_batch(rig: Rig, load: Load) -> Steady:
         wait_s=np.zeros(len(plans)),
         step=step,
         prefill=prefill,
+        step_wires_s=_wires_s(parts),
+        prefill_wires_s=_wires_s(prompts),
         is_infeasible=fitting < each * lanes,
     )
+
+
+def _wires_s(parts: Parts) -> Floats:
+    """Of a pass, waiting for messages alone; (n,)."""
+    return np.asarray(sum((wires_s(part) for part in parts.values()), start=0.0))
 
 
 def _others_s(rig: Rig, load: Load, others: Floats, prefill: Parts) -> Floats:

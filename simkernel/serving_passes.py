@@ -278,23 +278,30 @@ def _reduces(rig: Rig, share: Share, kind: LayerKind) -> Pass:
     """All-reduce of whole activations after attention and after the MLP (Megatron-LM, 2019).
 
     Small messages go to all peers at once, large ones in a ring or up to the switch, which adds
-    up. With attention copies the MLP's results come back by the exchange between experts instead.
+    up; bytes are those of the way taken. With attention copies the MLP's results come back by the
+    exchange between experts instead.
     """
     payload = share.tokens * rig.model.hidden * WIDE_BYTES
     group, once = rig.placement.tensor, rig.curves.all_reduce_once
     ring = collective(share, "all_reduce", group, payload)
     wire = rig.chips.scaleup_bytes_per_s * once.wire_frac
     latency_frac = rig.engine.reduce_latency_frac
-    at_once_s = once.base_s * latency_frac + (group.size - 1.0) * payload / wire
+    peers = group.size - 1.0
+    at_once_s = once.base_s * latency_frac + peers * payload / wire
     up = rig.curves.all_reduce_switched
     up_s = payload / (rig.chips.scaleup_bytes_per_s * up.wire_frac)
     switched_s = np.where(group.size >= SWITCHED_FROM, up.base_s * latency_frac, np.inf) + up_s
-    at_once_s = np.minimum(at_once_s, switched_s)
+    direct_s = np.minimum(at_once_s, switched_s)
     on_wire_s = np.maximum(ring.inside_s, ring.outside_s)
     in_ring_s = on_wire_s + (ring.floor_s - on_wire_s) * latency_frac
-    quickest_s = np.where(group.domains > 1, in_ring_s, np.minimum(at_once_s, in_ring_s))
-    floor_s = quickest_s + rig.engine.reduce_floor_s
-    moved = replace(ring, floor_s=np.where(share.tensor > 1, floor_s, 0.0))
+    is_ring = (group.domains > 1) | (in_ring_s <= direct_s)
+    floor_s = np.where(is_ring, in_ring_s, direct_s) + rig.engine.reduce_floor_s
+    direct_bytes = np.where(switched_s < at_once_s, payload, peers * payload)
+    moved = replace(
+        ring,
+        floor_s=np.where(share.tensor > 1, floor_s, 0.0),
+        inside_bytes=np.where(is_ring, ring.inside_bytes, direct_bytes),
+    )
     apart = (rig.plans.attention_data_parallel > 1) * (kind.mlp == "moe")
     return moved.times((kind.core is not None) + (kind.mlp != "none") * (1.0 - apart))
 

@@ -156,7 +156,7 @@ def _part_joules(
     busy_j = (
         memory_w * np.asarray(total.peak_hbm_s)
         + compute_w * np.asarray(total.peak_compute_s)
-        + link_w * np.asarray(total.inside_s)
+        + link_w * np.asarray(total.inside_bytes / rig.chips.scaleup_bytes_per_s)
     )
     busy_j = np.broadcast_to(busy_j, table_s.size).reshape(table_s.shape)
     return np.asarray(float(rig.plans.devices[0]) * (rest_w * (table_s + host_s) + busy_j))

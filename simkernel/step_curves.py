@@ -16,6 +16,7 @@ import numpy as np
 from simkernel.capped_passes import elapsed_s
 from simkernel.columns import Codes, Column, Floats, distinct, kept
 from simkernel.ops import Parts
+from simkernel.passes import wires_s
 from simkernel.serving_passes import launched_s, prefill_attention
 from simkernel.serving_rig import Rig
 from simkernel.step_parts import (
@@ -28,10 +29,11 @@ from simkernel.step_parts import (
     step_parts,
 )
 
-QUANTITIES = ("floor_s", "peak_compute_s", "peak_hbm_s", "inside_s")
-"""What is kept of a pass: elapsed seconds, under its cap, and those at full rate for watts."""
+QUANTITIES = ("floor_s", "peak_compute_s", "peak_hbm_s", "inside_bytes", "wires_s")
+"""What is kept of a pass: elapsed seconds, under its cap; those at full rate for watts, of bytes
+on scale-up links as well; and those in which a device waits for messages alone."""
 
-FLOOR, PEAK_COMPUTE, PEAK_HBM, INSIDE = range(len(QUANTITIES))
+FLOOR, PEAK_COMPUTE, PEAK_HBM, INSIDE, EXCHANGED = range(len(QUANTITIES))
 
 RATIO = 2.0**0.25
 """Between points of the grid: steps are nearly straight lines between them (tested to 1%)."""
@@ -250,9 +252,11 @@ def _summed(
     """Quantities of the wanted parts, summed, each row at the clock of its cap; (k, *shape)."""
     wanted = [part for name, part in parts.items() if is_wanted(name)]
     total = np.zeros((len(QUANTITIES), shape[0] * shape[1]))
-    for i, name in enumerate(QUANTITIES):
-        for part in wanted:
+    for part in wanted:
+        for i, name in enumerate(QUANTITIES[:EXCHANGED]):
             total[i] += getattr(part, name)
+        total[EXCHANGED] += wires_s(part)
+    total[INSIDE] /= rig.chips.scaleup_bytes_per_s
     if rig.limit is not None:
         total[FLOOR] = elapsed_s(wanted, rig.chips.power, rig.limit)
     return total.reshape(len(QUANTITIES), *shape)

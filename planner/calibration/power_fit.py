@@ -24,7 +24,13 @@ from planner.calibration.huber import Steps, huber_step
 from planner.calibration.kernels import TABLES, Row, write_or_check
 from planner.calibration.measured import Nameplate, read_nameplates
 from planner.validation.power_nodes import fit_hosts, read_hosts
-from planner.validation.power_predict import Metered, chosen_runs, figures, metered
+from planner.validation.power_predict import (
+    Metered,
+    chosen_runs,
+    figures,
+    metered,
+    shares_of,
+)
 from planner.validation.power_truth import (
     DEVICE_W,
     J_PER_TOKEN,
@@ -86,6 +92,7 @@ class Runs(Columns):
     memory_frac: Floats
     compute_frac: Floats
     link_frac: Floats
+    wires_frac: Floats
     watts: Floats
 
 
@@ -133,13 +140,8 @@ def fit_all(runs: Metered, folder: Path = TABLES) -> Fitted:
     for chip in sorted(set(runs.accelerators)):
         mine = np.flatnonzero(np.asarray(runs.accelerators) == chip)
         context_w, cap_w = _limits(plates[chip], moved[chip])
-        memory_frac = np.minimum(work.memory_s[mine] * rate[mine], 1.0)
-        compute_frac = np.minimum(work.compute_s[mine] * rate[mine], 1.0)
-        link_frac = np.minimum(work.link_s[mine] * rate[mine], 1.0)
-        seen, link_w = (
-            Runs(memory_frac, compute_frac, link_frac, runs.watts[mine]),
-            _link_w(plates[chip]),
-        )
+        seen = Runs(*shares_of(work.take(mine), rate[mine]), runs.watts[mine])
+        link_w = _link_w(plates[chip])
         fits[chip] = fit_power(seen, context_w, cap_w, link_w, has_training=True)
         names = ("memory_w", "memory_exponent", "compute_w", "compute_exponent")
         x = np.array([fits[chip].values[n] for n in names])
@@ -244,10 +246,12 @@ def fit_power(
     memory_frac = np.append(runs.memory_frac, TRAINING_MEMORY_FRAC * repeated)
     compute_frac = np.append(runs.compute_frac, TRAINING_COMPUTE_FRAC * repeated)
     link_frac = np.append(runs.link_frac, 0.0 * repeated)
+    wires_frac = np.append(runs.wires_frac, 0.0 * repeated)
     metered_w = np.append(runs.watts, cap_w * repeated)
 
     def watts(x: Floats) -> Floats:
-        return device_w(_curve(x, context_w, cap_w, link_w), memory_frac, compute_frac, link_frac)
+        curve = _curve(x, context_w, cap_w, link_w)
+        return device_w(curve, memory_frac, compute_frac, link_frac, wires_frac)
 
     starts = [(200.0, 0.6, 600.0, 0.5), (600.0, 0.6, 300.0, 0.4), (100.0, 0.9, 900.0, 0.3)]
     x = robust_fit(lambda x: np.log(watts(x) / metered_w), starts, LOW, HIGH)

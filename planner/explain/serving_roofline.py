@@ -61,7 +61,7 @@ def serving_roofline(engine: ServeEngine, key: int) -> Served:
     lanes = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
     lane = shared(engine, columns, lane_of(engine, rig), lanes)
     at = fleet_of(engine, columns, plans, lane).busiest
-    _, memory, compute, network = (float(share[0]) for share in mean_shares(lane, at))
+    _, memory, compute, network, _ = (float(share[0]) for share in mean_shares(lane, at))
     roof = Roofline(
         peak_flop_per_s=float(rig.chips.peak_flop_per_s[0, plans.precision_code[0]]),
         hbm_bytes_per_s=float(np.asarray(rig.chips.hbm_bytes_per_s).reshape(-1)[0]),

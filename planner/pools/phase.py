@@ -239,7 +239,7 @@ def _watts(found: Ready, requests_per_s: Floats) -> LaneWatts:
 
 
 def prompt_shares(lane: Lane, at: PromptPace) -> Floats:
-    """Of all time: kernels at work, memory, arithmetic and links busy; (4, n)."""
+    """Of all time: kernels at work, memory, arithmetic and links busy, messages alone; (5, n)."""
     curves, tokens = lane.curves, at.prompts * lane.mix.prompt_tokens_mean
     total = curves.of(curves.layers_s, tokens) + curves.of(curves.head_s, at.prompts)
     if curves.shared is not None:

@@ -80,11 +80,12 @@ def serving_rig(
         shelf, devices = engine.shelf(accelerator), np.asarray(plans.devices, float)
         chips = as_given(chips, columns, levels, engine.catalog, shelf, devices)
     curves = taken(engine.curves(accelerator), rows)
-    limit = _limit(engine, np.asarray(columns["power_cap_frac"], float))
+    cap_frac = np.asarray(columns["power_cap_frac"], float)
+    limit = _limit(engine, cap_frac, chips.scaleup_bytes_per_s)
     return rig_of(engine.model, engine.host(accelerator), chips, curves, plans, limit)
 
 
-def _limit(engine: ServeEngine, cap_frac: Floats) -> PowerLimit | None:
+def _limit(engine: ServeEngine, cap_frac: Floats, link_bytes_per_s: Floats) -> PowerLimit | None:
     """Caps on power with what follows the clock; None where no plan has one."""
     if np.all(cap_frac >= 1.0):
         return None
@@ -94,4 +95,5 @@ def _limit(engine: ServeEngine, cap_frac: Floats) -> PowerLimit | None:
         compute_frac=follow_frac["compute"],
         memory_frac=follow_frac["memory"],
         communication_frac=follow_frac["communication"],
+        link_bytes_per_s=link_bytes_per_s,
     )

@@ -11,7 +11,7 @@ from simkernel.lane import Lane
 from simkernel.lane_pace import Pace
 from simkernel.power import DutyWatts, device_w, duty_watts, host_w
 from simkernel.serving_rig import Rig
-from simkernel.step_curves import FLOOR, INSIDE, PEAK_COMPUTE, PEAK_HBM
+from simkernel.step_curves import EXCHANGED, FLOOR, INSIDE, PEAK_COMPUTE, PEAK_HBM
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def lane_watts(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> LaneWatts:
 
 
 def watts_of_shares(rig: Rig, shares: Floats, cap_frac: Floats) -> LaneWatts:
-    """Watts of devices that are busy so much: kernels, memory, arithmetic, links; (4, n)."""
+    """Watts of devices that are busy so much, shares as `mean_shares`; (n,)."""
     power = rig.chips.power
     mean_w = np.minimum(device_w(power, *shares[1:]), power.cap_w * cap_frac)
     return LaneWatts(np.asarray(mean_w), np.asarray(host_w(power, shares[0])))
@@ -42,12 +42,13 @@ def shares_of(kernels: Floats, step_s: Floats, busy_frac: Floats) -> Floats:
     """Shares of all time that the kernels of a step, (k, n), are at work: as `mean_shares`."""
     floor_s = np.maximum(kernels[FLOOR], 1e-12)
     busy = np.minimum(floor_s / step_s, 1.0) * busy_frac
-    rows = [np.minimum(kernels[i] / floor_s, 1.0) * busy for i in (PEAK_HBM, PEAK_COMPUTE, INSIDE)]
+    of_kernels = (PEAK_HBM, PEAK_COMPUTE, INSIDE, EXCHANGED)
+    rows = [np.minimum(kernels[i] / floor_s, 1.0) * busy for i in of_kernels]
     return np.stack([busy, *rows])
 
 
 def mean_shares(lane: Lane, at: Pace) -> Floats:
-    """Of all time: kernels at work, memory, arithmetic and links busy; (4, n)."""
+    """Of all time: kernels at work, memory, arithmetic and links busy, messages alone; (5, n)."""
     held = at.decoding_sequences + at.arrivals
     return shares_of(mean_step(lane, at), at.step_s, 1.0 - np.exp(-held))
 
@@ -55,7 +56,7 @@ def mean_shares(lane: Lane, at: Pace) -> Floats:
 def lane_duty(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> DutyWatts:
     """Watts of one device of every plan, to be summed over steps."""
     power, shares = rig.chips.power, mean_shares(lane, at)
-    return duty_watts(power, shares[1], shares[2], shares[3], power.cap_w * cap_frac)
+    return duty_watts(power, shares[1], shares[2], shares[3], power.cap_w * cap_frac, shares[4])
 
 
 def mean_step(lane: Lane, at: Pace) -> Floats:
@@ -76,5 +77,7 @@ def mean_step(lane: Lane, at: Pace) -> Floats:
     layers = plain + at.carrying_frac * (carrying - plain)
     total = np.asarray(layers + head + decode + prompts)
     if curves.shared is not None:
-        total[FLOOR] = np.minimum(total[FLOOR], at.step_s)
+        hidden_s = np.maximum(total[FLOOR] - at.step_s, 0.0)
+        total[FLOOR] -= hidden_s
+        total[EXCHANGED] = np.maximum(total[EXCHANGED] - hidden_s, 0.0)
     return total

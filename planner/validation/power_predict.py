@@ -31,7 +31,8 @@ class Work(Columns):
     """What one output token asks of each device of a run, and how fast it comes; (n,).
 
     `memory_s`, `compute_s` : at the rates of the nameplate, prompts included [s/token]
-    `link_s` : wires of the scale-up domain are busy [s/token]
+    `link_s` : its bytes take on the links of the scale-up domain at their full rate [s/token]
+    `wires_s` : waiting for messages alone [s/token]
     `tokens_per_s` : of the whole run, predicted
     `is_infeasible` : 1 where memory does not hold one request
     """
@@ -39,6 +40,7 @@ class Work(Columns):
     memory_s: Floats
     compute_s: Floats
     link_s: Floats
+    wires_s: Floats
     tokens_per_s: Floats
     is_infeasible: Floats
 
@@ -95,7 +97,7 @@ class Metered:
     def work(self, logs: Floats) -> Work:
         """What a token asks of the devices, on the engine of parameters (k,)."""
         figures = self.engine_of(logs)
-        found = Work(*(np.zeros(len(self.cases)) for _ in range(5)))
+        found = Work(*(np.zeros(len(self.cases)) for _ in range(6)))
         for block in self.blocks:
             steady = block.priced(engine_rows(block, figures))
             step, prefill, load = steady.step, steady.prefill, block.load
@@ -103,7 +105,9 @@ class Metered:
             rows = block.rows
             found.memory_s[rows] = step.peak_hbm_s / each + prefill.peak_hbm_s / whole
             found.compute_s[rows] = step.peak_compute_s / each + prefill.peak_compute_s / whole
-            found.link_s[rows] = step.inside_s / each + prefill.inside_s / whole
+            link_bytes = step.inside_bytes / each + prefill.inside_bytes / whole
+            found.link_s[rows] = link_bytes / block.chips.scaleup_bytes_per_s
+            found.wires_s[rows] = steady.step_wires_s / each + steady.prefill_wires_s / whole
             found.tokens_per_s[rows] = steady.output_tokens_per_s
             found.is_infeasible[rows] = steady.is_infeasible
         return found
@@ -138,13 +142,23 @@ def run_w(curves: Mapping[str, PowerCurve], runs: Metered, work: Work, rate: Flo
     found = np.zeros(len(rate))
     for name, curve in curves.items():
         mine = np.flatnonzero(np.asarray(runs.accelerators) == name)
-        found[mine] = device_w(
-            curve,
-            np.minimum(work.memory_s[mine] * rate[mine], 1.0),
-            np.minimum(work.compute_s[mine] * rate[mine], 1.0),
-            np.minimum(work.link_s[mine] * rate[mine], 1.0),
-        )
+        found[mine] = device_w(curve, *shares_of(work.take(mine), rate[mine]))
     return found
+
+
+def shares_of(work: Work, rate: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Of the time at a rate of output tokens: memory, arithmetic and links busy, messages alone.
+
+    Notes
+    -----
+    A run that was quicker than predicted has waited less for messages, too: of its time, not
+    more than the share of them in the predicted steps.
+    """
+    memory_frac, compute_frac, link_frac = (
+        np.minimum(each_s * rate, 1.0) for each_s in (work.memory_s, work.compute_s, work.link_s)
+    )
+    wires_frac = work.wires_s * np.minimum(rate, work.tokens_per_s)
+    return memory_frac, compute_frac, link_frac, np.minimum(wires_frac, 1.0)
 
 
 def figures(curves: Mapping[str, PowerCurve], runs: Metered, work: Work) -> dict[str, Floats]:

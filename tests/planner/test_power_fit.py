@@ -25,11 +25,19 @@ from simkernel.power import device_w
 PLATE = Nameplate("H100-SXM", {"bf16": 989e12}, 3.35e12, 450e9, 50e9, 700.0, 70.0, 108.0)
 
 
+SEEN = Runs(
+    np.array([0.1, 0.5]), np.array([0.1, 0.2]), np.zeros(2), np.zeros(2), np.array([300, 500])
+)
+"""Two metered runs of no links."""
+
+
 def test_a_known_power_curve_is_recovered():
     """The table would hold another curve than the meter shows."""
     memory, compute = np.meshgrid(np.linspace(0.05, 0.8, 6), np.linspace(0.01, 0.3, 6))
     watts = 108 + 200 * memory.ravel() ** 0.7 + 500 * compute.ravel() ** 0.5
-    fit = fit_power(Runs(memory.ravel(), compute.ravel(), 0.0 * watts, watts), 108.0, 700.0)
+    fit = fit_power(
+        Runs(memory.ravel(), compute.ravel(), 0.0 * watts, 0.0 * watts, watts), 108.0, 700.0
+    )
     assert fit.p90_error_frac < 0.01
 
 
@@ -91,7 +99,7 @@ def test_the_command_says_what_is_wrong_with_a_missing_file(tmp_path, capsys):
 def test_a_transferred_curve_keeps_its_shape_up_to_its_own_limit(tmp_path):
     """A 350 W card would draw an H100's watts, or never reach its limit."""
     fit = fit_power(
-        Runs(np.array([0.1, 0.5]), np.array([0.1, 0.2]), np.zeros(2), np.array([300, 500])),
+        SEEN,
         108,
         700,
     )
@@ -114,7 +122,7 @@ def test_links_draw_what_their_bits_cost_and_no_fit_moves_them():
     memory, compute = (grid.ravel() for grid in np.meshgrid(*2 * [np.linspace(0.05, 0.5, 5)]))
     link = np.linspace(0.0, 1.0, len(memory))
     watts = 108 + 200 * memory**0.7 + 300 * compute**0.5 + 19.8 * link
-    fit = fit_power(Runs(memory, compute, link, watts), 108.0, 700.0, 19.8)
+    fit = fit_power(Runs(memory, compute, link, 0.0 * link, watts), 108.0, 700.0, 19.8)
     assert fit.p90_error_frac < 0.01
     with (TABLES / "power_curves.csv").open(newline="", encoding="utf-8") as file:
         shipped = {
@@ -127,8 +135,7 @@ def test_links_draw_what_their_bits_cost_and_no_fit_moves_them():
 
 def test_a_chip_that_is_left_out_takes_a_curve_of_another(tmp_path):
     """Leaving out all runs of a chip predicted 0 W for each of them."""
-    seen = Runs(np.array([0.1, 0.5]), np.array([0.1, 0.2]), np.zeros(2), np.array([300, 500]))
-    fitted = Fitted(np.zeros(1), {"H100-SXM": fit_power(seen, 108.0, 700.0)}, {})
+    fitted = Fitted(np.zeros(1), {"H100-SXM": fit_power(SEEN, 108.0, 700.0)}, {})
     power = curve_of("B200-SXM", fitted)
     assert float(power.cap_w[0]) == 1000.0
     assert power.context_w[0] < device_w(power, 0.3, 0.1)[0] <= 1000.0

@@ -10,7 +10,7 @@ from test_serving_tables import CASES, rig
 
 from simkernel.capped_passes import PowerLimit, elapsed_s
 from simkernel.columns import taken
-from simkernel.passes import Pass
+from simkernel.passes import Pass, wires_s
 from simkernel.power import duty_watts
 from simkernel.power_cap import held_clock_frac
 from simkernel.serving_passes import decode_parts, prefill_parts
@@ -19,11 +19,12 @@ from simkernel.step_curves import step_curves
 
 FOLLOWS = {"compute_frac": 1.0, "memory_frac": 0.0024, "communication_frac": 0.0}
 POWER = rig("llama-3.1-8b").chips.power
+LINKS = rig("llama-3.1-8b").chips.scaleup_bytes_per_s[:1]
 """H100: 108 W with a context, and so much for memory to the power of 0.5 and arithmetic of 0.3."""
 
 
 def limit(cap_frac):
-    return PowerLimit(np.array([cap_frac]), **FOLLOWS)
+    return PowerLimit(np.array([cap_frac]), **FOLLOWS, link_bytes_per_s=LINKS)
 
 
 def capped(case, cap_frac):
@@ -64,12 +65,14 @@ def test_prompts_slow_down_and_decoding_hardly_does(case):
         "prompts": prefill_parts(one, np.array([2.0]), np.array([2048.0])),
         "decoding": decode_parts(one, np.array([32.0]), np.array([2000.0])),
     }
-    slower = {
-        name: float(np.squeeze(elapsed_s(list(parts.values()), one.chips.power, one.limit)))
-        / float(np.squeeze(sum(np.asarray(part.floor_s) for part in parts.values())))
-        - 1.0
-        for name, parts in passes.items()
-    }
+    slower = {}
+    for name, parts in passes.items():
+        capped_s = np.squeeze(elapsed_s(list(parts.values()), one.chips.power, one.limit))
+        whole_s, alone_s = (
+            float(np.squeeze(sum(np.asarray(seconds(part)) for part in parts.values())))
+            for seconds in (lambda part: part.floor_s, wires_s)
+        )
+        slower[name] = (float(capped_s) - whole_s) / (whole_s - alone_s)
     full = 1.0 / float(held_clock_frac(420.0, 108.0, 700.0)) - 1.0
     assert 0.4 * full < slower["prompts"] <= full
     assert 0 <= slower["decoding"] < 0.5 * slower["prompts"]
@@ -107,7 +110,9 @@ def test_plans_that_differ_in_their_cap_alone_have_curves_of_their_own():
     """Two caps would share the faster curve."""
     one = rig("llama-3.1-8b")
     plans = taken(one.plans, np.zeros(2, dtype=np.int64))
-    two = replace(one, plans=plans, limit=PowerLimit(np.array([1.0, 0.4]), **FOLLOWS))
+    two = replace(
+        one, plans=plans, limit=PowerLimit(np.array([1.0, 0.4]), **FOLLOWS, link_bytes_per_s=LINKS)
+    )
     curves = step_curves(two, 4096.0, 1000.0, np.array([2000.0]))
     free, held = curves.floor_of(curves.layers_s, np.array([4096.0, 4096.0]))
     assert held > 1.2 * free

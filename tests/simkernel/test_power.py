@@ -117,6 +117,16 @@ def test_a_slower_job_on_more_nodes_draws_less_per_node():
     assert eight / one == pytest.approx(5815 / 6945, abs=0.05)
 
 
+@given(SHARE, SHARE, st.floats(0.0, 0.9))
+def test_waiting_for_messages_is_a_phase_of_its_own(memory, compute, waiting):
+    """A device that waits a fifth of its time would draw as one that works slowly all along."""
+    working = 1.0 - waiting
+    mean_w = device_w(PLAIN, memory * working, compute * working, 0.0, waiting)
+    while_working_w = 100 + 200 * memory**0.5 + 500 * compute**0.5
+    assert mean_w[0] == pytest.approx(min(100 + working * (while_working_w - 100), 700))
+    assert mean_w <= device_w(PLAIN, memory * working, compute * working) * (1 + 1e-12)
+
+
 def test_watts_that_add_up_are_the_curve_at_the_mean():
     """Joules summed step by step came out a fifth below the curve, which bends."""
     power = PLAIN
@@ -124,6 +134,11 @@ def test_watts_that_add_up_are_the_curve_at_the_mean():
     duty = duty_watts(power, *shares, 1e9)
     watts = duty.context_w + duty.memory_w * 0.5 + duty.compute_w * 0.3 + duty.link_w * 0.1
     assert watts[0] == pytest.approx(float(device_w(power, *shares)[0]), rel=1e-9)
+    waiting = duty_watts(power, *shares, 1e9, 0.2)
+    watts = waiting.context_w + waiting.memory_w * 0.5 + waiting.compute_w * 0.3
+    assert watts[0] + waiting.link_w[0] * 0.1 == pytest.approx(
+        float(device_w(power, *shares, 0.2)[0]), rel=1e-9
+    )
     capped = duty_watts(power, *shares, 300.0)
     held = capped.context_w + capped.memory_w * 0.5 + capped.compute_w * 0.3 + capped.link_w * 0.1
     assert held[0] == pytest.approx(300.0)

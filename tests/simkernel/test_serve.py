@@ -76,6 +76,18 @@ def test_decode_reads_weights_and_cache_once():
     assert weights + keys < moved < activations * (weights + keys)
 
 
+def test_an_all_reduce_is_charged_for_the_bytes_of_the_way_it_takes():
+    """Links would draw as for a ring where switches add up, or where all are served at once.
+
+    Two reductions a layer of 80: a large message goes up once, one of a token to seven peers.
+    """
+    each = 8192 * 2.0 * 80 * 2
+    large = prefill_parts(rig(), 4.0, 4096.0)["tensor_parallel"].inside_bytes
+    small = decode_parts(rig(), 1.0, 4096.0)["tensor_parallel"].inside_bytes
+    assert float(np.squeeze(large)) == pytest.approx(4 * 4096 * each, rel=0.01)
+    assert float(np.squeeze(small)) == pytest.approx(7 * each, rel=0.01)
+
+
 def test_small_batches_read_only_the_experts_they_meet():
     """A batch of one meets 8 of 256 experts; all of them would cost thirty times as much."""
     model = read_model("deepseek-v3")
