@@ -1,9 +1,9 @@
 """The page on accuracy: every published run, as fitted and as predicted without its source.
 
 `python -m planner.validation.accuracy_page tests/truth/train.csv tests/truth/left_out.csv
-tests/truth/natural_experiments.csv docs/ACCURACY.md` writes it; measurements of serving lie
-beside those of training. Numbers come from the same functions as `planner validate`; the page
-adds nothing but words.
+tests/truth/natural_experiments.csv docs/ACCURACY.md` writes it, and its chart beside it;
+measurements of serving lie beside those of training. Numbers come from the same functions as
+`planner validate`; the page adds nothing but words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from planner.validation import serving_page
 from planner.validation.measured_bands import step_band
 from planner.validation.orders import WANTED_LOG, WANTED_TAU, orders, scalings
 from planner.validation.rows import chosen, read_truth
+from planner.validation.scatter import Point, scatter_svg
 from planner.validation.training import Prediction, Validation, validate
+from planner.validation.units import MEMORY
 from simkernel.columns import Floats
 
 Cells = Mapping[str, str]
@@ -40,6 +42,7 @@ def page(truth: Path, left_out: Path, experiments: Path) -> str:
         HEAD,
         _error_table(runs, left),
         _core_lines(runs, left),
+        CHART,
         BANDS,
         _band_table(runs, left),
         NATURAL,
@@ -55,6 +58,21 @@ def page(truth: Path, left_out: Path, experiments: Path) -> str:
     return "\n".join(parts) + "\n"
 
 
+def chart(left_out: Path) -> str:
+    """Every run, predicted without its source, as SVG."""
+    points = [
+        Point(
+            tokens_per_s=float(row["measured"]) / float(row["devices"]),
+            ratio=float(row["ratio"]),
+            kind=row["regime"],
+            name=row["case_id"],
+        )
+        for row in _rows(left_out)
+        if row["metric"] not in MEMORY
+    ]
+    return scatter_svg(points, "Predicted over measured speed, source left out")
+
+
 HEAD = """# Accuracy
 
 Made by `python -m planner.validation.accuracy_page`; do not edit. Error is of tokens per second,
@@ -65,6 +83,10 @@ rules for settings that a run does not state were chosen with all sources in sig
 
 | source | runs | shipped mean | median | bias | left out mean | median | bias |
 |---|---|---|---|---|---|---|---|"""
+
+CHART_FILE = "accuracy.svg"
+CHART = f"""
+![Every run when its source was left out: predicted over measured speed]({CHART_FILE})"""
 
 BANDS = """
 ## Bands
@@ -277,12 +299,13 @@ def _rows(path: Path) -> list[Cells]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page; 2 if not called with three sources and a target."""
+    """Write the page and its chart; 2 if not called with three sources and a target."""
     given = [Path(a) for a in (sys.argv[1:] if arguments is None else arguments)]
     if len(given) != 4:
         print(__doc__, file=sys.stderr)
         return 2
     given[3].write_text(page(*given[:3]), encoding="utf-8")
+    given[3].with_name(CHART_FILE).write_text(chart(given[1]), encoding="utf-8")
     return 0
 
 

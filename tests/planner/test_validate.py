@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from planner.validation.models import model_of_row
 from planner.validation.orders import order_scores, rank_tau, scalings
 from planner.validation.plans import plans_of_row
 from planner.validation.rows import TruthRow, chosen, read_truth, sound
+from planner.validation.scatter import Point, scatter_svg
 from planner.validation.scores import scores
 from planner.validation.training import validate
 from planner.validation.units import MEMORY, implied_tokens_per_s
@@ -368,6 +370,18 @@ def test_the_page_on_accuracy_is_what_its_command_writes():
     paths = (TRAIN, LEFT_OUT, TRAIN.parent / "natural_experiments.csv")
     shown = Path(__file__).parents[2] / "docs" / "ACCURACY.md"
     assert accuracy_page.page(*paths) == shown.read_text(encoding="utf-8")
+    drawn = shown.with_name(accuracy_page.CHART_FILE).read_text(encoding="utf-8")
+    assert accuracy_page.chart(LEFT_OUT) == drawn
+
+
+def test_a_run_predicted_too_fast_is_drawn_above_and_named():
+    """A reader would see errors upside down, or points that no one can look up."""
+    runs = [Point(1e3, 1.2, "dense", "fast"), Point(1e4, 0.7, "moe", "slow")]
+    root = ElementTree.fromstring(scatter_svg(runs, "two"))
+    marks = {e[0].text: e for e in root.iter() if len(e) and "fill-opacity" in e.attrib}
+    fast, slow = marks["fast: 1.20"], marks["slow: 0.70"]
+    assert float(fast.get("cy")) < float(slow.get("y"))
+    assert float(fast.get("cx")) < float(slow.get("x"))
 
 
 def test_a_band_weighs_sources_alike():
