@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small import DENSE, planner, with_lines
+from small import DENSE, MOE, planner, with_lines
 
 import planner.space.wires_given as given
 from costdata.catalog import load
@@ -156,3 +156,24 @@ def test_servers_that_nobody_sells_or_that_cut_domains_cannot_exist(tmp_path):
     assert (unsold.code, cut.code) == (2, 2)
     assert "chassis_not_offered" in unsold.document["faults"][0]
     assert "chassis_cuts_domains" in cut.document["faults"][0]
+
+
+def test_a_ualink_pod_is_a_switched_domain_of_a_chip_that_is_sold_as_a_mesh(tmp_path):
+    """A pod of 128 would keep the links of a board of eight, or be joined for nothing."""
+    study = tmp_path / "pod.toml"
+    text = with_lines(MOE, accelerator='accelerator = "MI355X"', devices="devices = 256")
+    study.write_text(text)
+    pod = ("supernode_devices=128", "network.any_supernode=true", "scaleup_topology=switched")
+    plan = ("tp=1", "pp=1", "ep=64", "mbs=1", "recompute=full", "zero_stage=1")
+    told = {}
+    for name, own in {
+        "board": ("supernode_devices=8",),
+        "pod": (*pod, "scaleup_gbytes_per_s=400"),
+    }.items():
+        words = [word for one in (*plan, *own) for word in ("--set", one)]
+        told[name] = planner("evaluate", study, *words, "--json").document
+    assert told["pod"]["metrics"]["step_s"] < told["board"]["metrics"]["step_s"]
+    networks = {
+        n: one["ledgers"]["capex_usd"]["terms"]["domain_network"] for n, one in told.items()
+    }
+    assert networks["board"] == 0 < networks["pod"]
