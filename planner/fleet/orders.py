@@ -16,8 +16,9 @@ def orders(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
     Returns
     -------
     "period", "order_by_week", "order_by": where it is decided, and the last moment at which it can
-    be placed, in weeks from the first day and as a date; "arrives", "arrives_week", "arrives_on":
-    the period in which it comes, as it begins; "until": the period before which it leaves;
+    be placed, in weeks from the first day and as a date; "lead_weeks" from there on; "arrives",
+    "arrives_week", "arrives_on": the period in which it comes, as it begins; "until": the period
+    before which it leaves;
     "unit_usd", "usd", "usd_per_year": capital of a unit and of all, rent of all; "items": what it
     is bought with, whose "usd" add up to that of the order
     """
@@ -30,12 +31,14 @@ def orders(problem: Problem, plan: Plan) -> Iterator[dict[str, Any]]:
             asset, t = problem.assets[deal.asset], int(tree.period[n])
             due = t + deal.lead
             comes = due * horizon.weeks
-            leaves = comes - _weeks(deal, horizon)
+            weeks = _weeks(deal, horizon)
+            leaves = comes - weeks
             yield {
                 "period": t,
                 "from_year": t * horizon.years,
                 "order_by_week": leaves,
                 "order_by": horizon.day(leaves),
+                "lead_weeks": weeks,
                 "how": deal.name,
                 "units": units,
                 "chip": asset.name,

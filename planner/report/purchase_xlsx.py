@@ -15,8 +15,8 @@ Document = Mapping[str, Any]
 Row = Mapping[str, Any]
 
 ORDERED = (
-    "order_by", "order_by_week", "arrives_on", "arrives_week", "period", "future", "how", "units",
-    "chip", "site", "devices", "unit_usd", "usd", "usd_per_year",
+    "order_by", "order_by_week", "lead_weeks", "arrives_on", "arrives_week", "period", "future",
+    "how", "units", "chip", "site", "devices", "unit_usd", "usd", "usd_per_year",
 )  # fmt: skip
 SPENT = ("capex_usd", "running_usd", "rent_usd", "moving_usd", "kgco2e")
 WIDTH = 16

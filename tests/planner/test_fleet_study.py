@@ -202,7 +202,7 @@ def test_what_is_ordered_is_listed_to_the_last_item(stored):
         orders = book.read("xl/worksheets/sheet2.xml").decode()
     assert names[:4] == ["decision", "orders", "materials", "calendar"]
     assert orders.count("<row ") == len(plan["orders"]) + 2
-    assert f"SUM(M2:M{len(plan['orders']) + 1})" in orders
+    assert f"SUM(N2:N{len(plan['orders']) + 1})" in orders
 
 
 def test_the_cheapest_row_is_the_cheapest_and_each_row_is_cleaner_than_the_last(stored):

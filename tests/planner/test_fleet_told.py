@@ -124,7 +124,7 @@ def test_an_order_has_its_last_day_and_the_price_of_a_unit():
     assert (order["period"], order["arrives"], order["units"]) == (0, 2, 3)
     assert order["arrives_on"] == "2027-07-02"  # half a year of 365.25 days
     assert order["order_by"] == "2027-02-12"  # twenty weeks before
-    assert (order["unit_usd"], order["usd"]) == (10.0, 30.0)
+    assert (order["lead_weeks"], order["unit_usd"], order["usd"]) == (20.0, 10.0, 30.0)
 
 
 def test_a_run_goes_on_when_a_unit_is_lost():
