@@ -12,7 +12,7 @@ from planner.documents.figures import figure
 
 BAR_PX = 24
 LABEL_PX = 260
-AXIS_PX = 50
+AXIS_PX = 76
 TICKS = 6
 WORDS_FRAC = 1.15
 """A chart of bars is this much longer than its longest bar."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from planner.charts.palette import CHOSEN, OKABE_ITO, SMALL_PX, Chart, Row, chart_of
+from planner.charts.palette import CHOSEN, MARKED, OKABE_ITO, SMALL_PX, Chart, Row, chart_of
 
 HEIGHT_PX = 240
 CAP = "cap"
@@ -36,10 +36,12 @@ def lines(rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "") 
             f"{dash}:N",
             scale=dashes,
             title=None,
-            legend=alt.Legend(symbolType="stroke", symbolSize=400),
+            legend=alt.Legend(symbolType="stroke", symbolSize=400, symbolStrokeColor=MARKED),
         )
         channels["tooltip"].append(f"{dash}:N")
-    drawn = chart_of(rows).mark_line(point=True).encode(**channels)
+    shared = chart_of(rows)
+    points = {name: channel for name, channel in channels.items() if name != "strokeDash"}
+    drawn = shared.mark_line().encode(**channels) + shared.mark_point(filled=True).encode(**points)
     about = f"{title} over the years, by {colour}: {', '.join(names)}"
     return drawn.properties(height=HEIGHT_PX, description=about)
 
