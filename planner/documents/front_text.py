@@ -47,6 +47,7 @@ SAID = (
     "not_included",
     "not_priced",
     "failures",
+    "measured",
     "zero_in_pipelines",
     "idle_prices",
 )
