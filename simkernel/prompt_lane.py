@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simkernel.columns import Floats
+from simkernel.columns import Column, Floats
 from simkernel.false_position import crossing
 from simkernel.lane import Carried, Lane, carried_by, lane_step_s
 from simkernel.serve_open import Spread
@@ -104,14 +104,19 @@ class PromptTimes:
     terms: dict[str, Floats]
 
 
-def prompt_times(lane: Lane, at: PromptPace) -> PromptTimes:
+def prompt_times(lane: Lane, at: PromptPace, lanes: Column = 1.0) -> PromptTimes:
     """How long a request waits and is computed.
+
+    Parameters
+    ----------
+    lanes : (n,) among which a router picks the emptiest; 1 where it looks at none
 
     Notes
     -----
     It finds a step under way for the share of time that the lane is busy, longer ones more often
     (inspection), and shares the next with whoever came during it. What the token budget does not
-    hold goes on in full steps. Counts of prompts are Poisson.
+    hold goes on in full steps. Counts of prompts are Poisson. Of many lanes behind one router the
+    emptiest is seldom busy: the wait is that of as many servers, where it is less.
     """
     mix, engine, busy = lane.mix, lane.engine, at.busy_frac
     relative = _relative(lane, at)
@@ -148,7 +153,37 @@ def prompt_times(lane: Lane, at: PromptPace) -> PromptTimes:
     )
     above_s = np.maximum(mean_s - least_s, 1e-9)
     spread = Spread(np.asarray(above_s), np.sqrt(variance), engine.request_s + least_s)
-    return PromptTimes(spread, np.asarray(own_s), np.asarray(own_sd), terms)
+    seen = PromptTimes(spread, np.asarray(own_s), np.asarray(own_sd), terms)
+    return seen if np.all(np.asarray(lanes) <= 1.0) else _emptiest(lane, at, seen, lanes)
+
+
+def _emptiest(lane: Lane, at: PromptPace, seen: PromptTimes, lanes: Column) -> PromptTimes:
+    """The same where a router gives to the emptiest of some lanes, each prompt a step.
+
+    References
+    ----------
+    Sakasegawa, Ann. Inst. Statist. Math. 29 (1977) 67: the mean wait of M/G/c; Lee and Longton
+    (1959) for services that vary.
+    """
+    alone_s = seen.terms["own_step"]
+    relative = (at.token_s * lane.mix.prompt_sd_tokens / alone_s) ** 2
+    use = np.minimum(at.requests_per_s * alone_s, 1.0 - 1e-9)
+    waits = use ** (np.sqrt(2.0 * (lanes + 1.0)) - 1.0)
+    each_s = alone_s * (1.0 + relative) / 2.0 / (lanes * (1.0 - use))
+    named = ("step_under_way", "full_budgets_before", "others_in_own_step")
+    more_s = sum(seen.terms[name] for name in named)
+    is_less = (np.asarray(lanes) > 1.0) & (waits * each_s < more_s)
+    terms = {n: np.where(is_less, 0.0, t) if n in named else t for n, t in seen.terms.items()}
+    terms["step_under_way"] = np.where(is_less, waits * each_s, terms["step_under_way"])
+    own = seen.spread
+    mean_s = np.maximum(own.mean_s - more_s + waits * each_s, 1e-9)
+    variance = seen.own_sd_s**2 + waits * (2.0 - waits) * each_s**2
+    spread = Spread(
+        np.where(is_less, mean_s, own.mean_s),
+        np.where(is_less, np.sqrt(variance), own.sd_s),
+        own.constant_s,
+    )
+    return PromptTimes(spread, np.where(is_less, alone_s, seen.own_s), seen.own_sd_s, terms)
 
 
 def _relative(lane: Lane, at: PromptPace) -> Floats:

@@ -28,6 +28,7 @@ from planner.runs.trace import trace_document
 from planner.search.choice import Budget
 from planner.serving.replay import SEEDS, replayed
 from planner.space.single import Single, single
+from planner.study.pools import has_pools
 from planner.study.read import Study, read_study, tables_named_in
 from planner.study.settings import with_settings
 from planner.study.written import study_document
@@ -236,6 +237,10 @@ def _replays(found: Single, is_feasible: bool) -> dict[str, Any]:
         from planner.documents.training_replay import replay_of
 
         return {"replay": replay_of(found)}
+    if has_pools(found.engine.study):
+        from planner.documents.pools import pools_replay
+
+        return {"replay": pools_replay(found)}
     plan, closed = ready(found)
     return {"replay": told(plan, replayed(plan), closed, SEEDS)}
 
@@ -253,6 +258,7 @@ def replay(
     ------
     BadStudy : a study of another kind, or a fleet asked of a training study
     """
+    from planner.documents.pools import pools_document
     from planner.documents.purchase_replay import purchase_replay
     from planner.documents.serving import replay_document
     from planner.documents.training_replay import training_replay_document
@@ -273,6 +279,10 @@ def replay(
         if is_sized:
             raise BadStudy("--size finds a fleet for requests; a training study has none to find")
         return training_replay_document(study, seeds, timeline)
+    if has_pools(study):
+        if is_sized or timeline is not None:
+            raise BadStudy("--size and --timeline are of one pool in this version; leave them out")
+        return pools_document(study, seeds)
     return replay_document(study, seeds, is_sized=is_sized, timeline=timeline)
 
 

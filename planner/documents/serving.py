@@ -13,6 +13,7 @@ import numpy as np
 from planner.explain.plan import nearest_change, violations
 from planner.serving.evaluate import evaluate
 from planner.serving.fleet import sized
+from planner.serving.load import ServeLoad
 from planner.serving.replay import (
     SEEDS,
     Plan,
@@ -88,7 +89,14 @@ def told(plan: Plan, found: Replayed, closed: Mapping[str, float], seeds: int) -
 
     What no request had, such as time between tokens where all answers are one token, is left out.
     """
-    window = plan.engine.load.window
+    return told_of(plan.engine.load, found, closed, seeds)
+
+
+def told_of(
+    load: ServeLoad, found: Replayed, closed: Mapping[str, float], seeds: int
+) -> dict[str, Any]:
+    """The same of whatever served the load."""
+    window = load.window
     return {
         "replicas": found.replicas,
         "seeds": seeds,

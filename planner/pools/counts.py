@@ -74,7 +74,7 @@ def _keeps(engine: ServeEngine, found: Ready, replicas: Floats) -> Masks:
     """Where so many replicas, less those lost, keep the pool's own bounds; (n,)."""
     lanes = np.maximum(replicas - found.lost, 1e-9) * found.lanes
     rate = np.minimum(engine.load.peak.requests_per_s / lanes, found.saturated_per_s / found.lanes)
-    spread = times_at(found, rate).spread
+    spread = times_at(found, rate, lanes).spread
     is_kept = np.ones(len(found), dtype=bool)
     for bound in engine.load.bounds:
         is_kept &= spread.at(bound.statistic) <= bound.most_s

@@ -14,7 +14,7 @@ from planner.axes import AFTER_PREFILL, ALL, LAYER_WISE, Level
 from planner.evaluated import Evaluated
 from planner.pools.counts import counts_of
 from planner.pools.engine import PoolsEngine, joined, phase_engine
-from planner.pools.join import evaluated, is_layer_wise, pair_of
+from planner.pools.join import Pair, evaluated, is_layer_wise, pair_of
 from planner.pools.named import named_pairs
 from planner.pools.phase import PoolRows, pool_rows, ready
 from planner.pools.space import COUNTED, PairSpace
@@ -46,12 +46,16 @@ def rows(engine: PoolsEngine, codes: Ints) -> tuple[Evaluated, dict[str, Any]]:
     ----------
     codes : (n, axes) of the space of pairs
     """
-    sides = {pool: _side(engine, pool, codes) for pool in POOLS}
-    transfer = engine.space.transfer_of(codes)
-    prefill, decode = (sides[pool] for pool in POOLS)
-    pair = pair_of(engine, prefill, decode, is_layer_wise(engine, transfer))
+    pair = pair_at(engine, codes)
     found = evaluated(engine, pair)
     return found, named_pairs(engine, pair, codes, found, np.arange(len(codes)))
+
+
+def pair_at(engine: PoolsEngine, codes: Ints) -> Pair:
+    """Rows of both pools of some pairs of one pair of chips."""
+    prefill, decode = (_side(engine, pool, codes) for pool in POOLS)
+    transfer = engine.space.transfer_of(codes)
+    return pair_of(engine, prefill, decode, is_layer_wise(engine, transfer))
 
 
 def _side(engine: PoolsEngine, pool: str, codes: Ints) -> PoolRows:
@@ -153,7 +157,7 @@ def _fewest(engine: PoolsEngine, own: Mapping[str, Ints]) -> dict[str, int]:
         chip = str(pool_engine.space.levels["accelerator"][int(columns["accelerator"][0])])
         plan = ready(pool_engine, pool, columns, chip)
         at, found = counts_of(pool_engine, plan)
-        most = len(engine.space.levels[f"{pool}.{COUNTED}"])
+        most = max(int(n) for n in engine.space.levels[f"{pool}.{COUNTED}"])
         found = np.clip(found, 1.0, most)
         sides[pool], counts[pool] = pool_rows(pool_engine, plan.take(at), found), found
     first, second = _every(len(counts[POOLS[0]]), len(counts[POOLS[1]]))

@@ -20,7 +20,7 @@ from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.watts import LaneWatts, lane_watts, shares_of, watts_of_shares
 from planner.study.pools import PREFILL
 from simkernel.answer_lane import answer_pace, answer_times, most_answers_per_s
-from simkernel.columns import Codes, Floats, taken
+from simkernel.columns import Codes, Floats, Masks, taken
 from simkernel.hardware import PRECISIONS
 from simkernel.kv_cache import free_bytes, resident_sequence_bytes, weight_bytes
 from simkernel.kv_transfer import End, end_of
@@ -40,6 +40,9 @@ from simkernel.serving_rig import Rig
 from simkernel.step_curves import taken_rig
 from simkernel.step_parts import step_parts
 
+EMPTIEST = "least_loaded"
+"""The router that looks for the replica with the fewest requests."""
+
 
 @dataclass(frozen=True)
 class Ready:
@@ -53,6 +56,7 @@ class Ready:
     lanes : (n,) of a replica
     saturated_per_s : (n,) requests that a replica takes on at most [1/s]
     lost : (n,) replicas that the failures to survive take
+    picks_emptiest : (n,) the router gives each request to the replica with the fewest
     """
 
     pool: str
@@ -63,6 +67,7 @@ class Ready:
     lanes: Floats
     saturated_per_s: Floats
     lost: Floats
+    picks_emptiest: Masks
 
     def __len__(self) -> int:
         return len(self.saturated_per_s)
@@ -86,6 +91,7 @@ class Ready:
             lanes=self.lanes[rows],
             saturated_per_s=self.saturated_per_s[rows],
             lost=self.lost[rows],
+            picks_emptiest=self.picks_emptiest[rows],
         )
 
 
@@ -104,7 +110,10 @@ def ready(engine: ServeEngine, pool: str, columns: Mapping[str, Any], accelerato
     per_host = float(engine.space.chips[accelerator].devices_per_host)
     failures = engine.study.serving.survive_failures
     lost = failures * np.maximum(np.ceil(per_host / plans.devices), 1.0)
-    return Ready(pool, accelerator, columns, rig, lane, lanes, most(lane) * lanes, lost)
+    names = np.array([name == EMPTIEST for name in engine.space.levels["routing"]])
+    emptiest = names[np.asarray(columns["routing"])]
+    saturated_per_s = most(lane) * lanes
+    return Ready(pool, accelerator, columns, rig, lane, lanes, saturated_per_s, lost, emptiest)
 
 
 @dataclass(frozen=True)
@@ -128,19 +137,20 @@ class Times:
     terms: dict[str, Floats]
 
 
-def times_at(found: Ready, requests_per_s: Floats) -> Times:
-    """What a request sees where so many come to a lane; (n,)."""
+def times_at(found: Ready, requests_per_s: Floats, lanes: Floats) -> Times:
+    """What a request sees where so many come to each of some lanes; (n,)."""
     lane = found.lane
     if found.pool == PREFILL:
-        return _prompt_times(lane, prompt_pace(lane, requests_per_s))
+        choice = np.where(found.picks_emptiest, lanes, 1.0)
+        return _prompt_times(lane, prompt_pace(lane, requests_per_s), choice)
     at = answer_pace(lane, requests_per_s)
     spread, none = answer_times(lane, at), 0.0 * at.step_s
     busy = 1.0 - np.exp(-at.decoding_sequences)
     return Times(spread, none, none, at.decoding_sequences, at.step_s, busy, {})
 
 
-def _prompt_times(lane: Lane, at: PromptPace) -> Times:
-    seen = prompt_times(lane, at)
+def _prompt_times(lane: Lane, at: PromptPace, lanes: Floats) -> Times:
+    seen = prompt_times(lane, at, lanes)
     none = 0.0 * at.step_s
     return Times(seen.spread, seen.own_s, seen.own_sd_s, none, at.step_s, at.busy_frac, seen.terms)
 
@@ -202,8 +212,10 @@ def pool_rows(engine: ServeEngine, found: Ready, replicas: Floats) -> PoolRows:
     lanes, left = replicas * found.lanes, np.maximum(replicas - found.lost, 1e-9) * found.lanes
     peak, mean = load.peak.requests_per_s, load.mean.requests_per_s
     most = found.saturated_per_s / found.lanes
-    times = times_at(found, np.minimum(peak / lanes, most))
-    short = times_at(found, np.minimum(peak / left, most)) if np.any(found.lost > 0) else times
+    times = times_at(found, np.minimum(peak / lanes, most), lanes)
+    short = times
+    if np.any(found.lost > 0):
+        short = times_at(found, np.minimum(peak / left, most), left)
     usual_w, busiest_w = (_watts(found, np.minimum(rate / lanes, most)) for rate in (mean, peak))
     copies = rig.plans.attention_data_parallel * 1.0
     bought = bought_by(engine, rig, replicas, found.accelerator)

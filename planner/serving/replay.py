@@ -209,12 +209,12 @@ def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
     checks = checks_of(plan.engine.study, plan.engine.load.demand)
     wanted = {(n, s) for n in LATENCIES for s in COMPARED}
     wanted |= {(b.latency, b.statistic) for code, _, b in checks if code < 0}
-    metrics, low, high = _statistics(joined, blocks, sorted(wanted))
+    metrics, low, high = statistics_of(joined, blocks, sorted(wanted))
     for code, name, bound in checks:
         if code >= 0:
             of_class = {latency: values[classes == code] for latency, values in joined.items()}
             one = [(bound.latency, bound.statistic)]
-            found = _statistics(of_class, blocks[classes == code], one)
+            found = statistics_of(of_class, blocks[classes == code], one)
             for every, own in zip((metrics, low, high), found, strict=True):
                 every |= {f"{name}{key}": value for key, value in own.items()}
     totals = {name: sum(run.totals[name] for run in runs) for name in runs[0].totals}
@@ -297,7 +297,7 @@ def gap(closed: Mapping[str, float], found: Replayed) -> dict[str, float]:
     }
 
 
-def _statistics(
+def statistics_of(
     latencies: Mapping[str, Floats], blocks: Codes, wanted: Sequence[tuple[str, str]]
 ) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
     """Values of statistics and their intervals by the block bootstrap.

@@ -34,6 +34,8 @@ from simkernel.replay.net import Net
 from simkernel.replay.play import Score, play
 from simkernel.replay.program import Program
 from simkernel.replay.state import House
+from simkernel.replay.two_pools import Pools
+from simkernel.replay.two_pools import advance_pools as pools_advance
 from simkernel.replay.walk import Paces, Walked, walk
 
 ROOT = Path(simkernel.__path__[0])
@@ -64,6 +66,12 @@ def advance_together() -> Callable[[int, House], int]:
 
 
 @cache
+def advance_pools() -> Callable[[int, Pools], int]:
+    """The compiled `two_pools.advance_pools`."""
+    return machine_code(pools_lent)
+
+
+@cache
 def machine_code(loop: Callable[..., Any]) -> Callable[..., Any]:
     """A loop of this room as machine code, with every function it calls.
 
@@ -89,6 +97,11 @@ def advance_lent(events: int, house: House) -> int:
 def together_lent(events: int, house: House) -> int:
     """The loop of groups over arrays without an owner."""
     return engine_advance_together(events, lent(house))
+
+
+def pools_lent(events: int, pools: Pools) -> int:
+    """The loop of two pools over arrays without an owner."""
+    return pools_advance(events, lent(pools))
 
 
 def play_lent(net: Net, score: Score) -> None:

@@ -57,7 +57,7 @@ def replay(
             progress(int(house.counters[NEXT]), len(requests))
     if outcome == engine.STUCK:
         raise _stuck(house, fleet)
-    return _result(house)
+    return result_of(house)
 
 
 def _loop(run: Run, *, in_groups: bool) -> Callable[[int, House], int]:
@@ -78,7 +78,8 @@ def _stuck(house: House, fleet: Fleet) -> ReplayStuck:
     )
 
 
-def _result(house: House) -> ReplayResult:
+def result_of(house: House) -> ReplayResult:
+    """The columns of a house as a caller reads them."""
     times, jobs, rows = house.times, house.jobs, int(house.counters[LOGGED])
     has_come = np.arange(len(jobs)) < house.counters[KNOWN]
     return ReplayResult(

@@ -184,3 +184,15 @@ def test_pools_that_cannot_read_each_others_cache_are_no_pair():
     """Keys and values would be read in a precision they were not written in."""
     with pytest.raises(BadStudy, match="moved as they are, not converted"):
         commands.evaluate_study(pooled(*ONE, "prefill.kv_precision=fp8"))
+
+
+def test_the_closed_form_is_near_the_replay_of_both_pools(tmp_path):
+    """A fleet would be bought on latencies that request by request are not there."""
+    found = commands.replay(written(tmp_path), list(ONE), seeds=2)["replay"]
+    assert found["refused"] == 0
+    assert not found["is_overload"]
+    gaps = found["gap"]
+    wanted = {"ttft_s_mean": 0.05, "ttft_s_p95": 0.1, "tpot_s_mean": 0.05, "tpot_s_p95": 0.1,
+              "e2e_s_mean": 0.06, "kv_exposed_s": 0.15}  # fmt: skip
+    for name, most in wanted.items():
+        assert abs(gaps[name]) < most, (name, gaps[name])
