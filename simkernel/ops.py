@@ -7,7 +7,7 @@ device's own share of the tokens, else on all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -169,8 +169,15 @@ def _rates(share: Share, weight: Weight) -> tuple[GemmRates, Column]:
 
 
 def _forward_product(share: Share, kind: LayerKind, weight: Weight) -> Pass:
-    rows, inner, columns, groups = _sizes(share, kind, weight)
-    rates, narrow = _rates(share, weight)
+    return merged_product(share, kind, (weight,))
+
+
+def merged_product(share: Share, kind: LayerKind, weights: Sequence[Weight]) -> Pass:
+    """One product with matrices that meet the same rows, laid side by side."""
+    sizes = [_sizes(share, kind, weight) for weight in weights]
+    rows, inner, _, groups = sizes[0]
+    columns = sum((size[2] for size in sizes[1:]), start=sizes[0][2])
+    rates, narrow = _rates(share, weights[0])
     value_bytes = (narrow, narrow, WIDE_BYTES)
     return computed(gemm_work(rates, rows, inner, columns, value_bytes, groups))
 

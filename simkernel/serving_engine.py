@@ -44,8 +44,8 @@ class Engine:
     core_frac, cache_frac : of the rate of the isolated attention core, over prompts and in decode
     layer_s, expert_layer_s, latent_layer_s : small kernels of every layer, of one with experts,
         of one with latent attention, beside what their bytes take [s]
-    launch_latent_layer_s : the host needs to launch the kernels of a layer with latent attention
-        outside a captured graph, as steps with prompts run [s]
+    launch_layer_s, launch_latent_layer_s : the host needs to launch the kernels of a layer outside
+        a captured graph, as steps with prompts run; of one with latent attention [s]
     matures_per_year : small kernels of latent attention get shorter as releases follow each other,
         e-fold [1/year]
     stream_passes : memory traffic of element-wise kernels, times what `ops` counts
@@ -85,6 +85,7 @@ class Engine:
     layer_s: Column = 0.0
     expert_layer_s: Column = 0.0
     latent_layer_s: Column = 0.0
+    launch_layer_s: Column = 0.0
     launch_latent_layer_s: Column = 0.0
     matures_per_year: Column = 0.0
     stream_passes: Column = 1.0

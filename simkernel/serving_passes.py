@@ -22,7 +22,14 @@ from simkernel.hardware import (
 )
 from simkernel.keeping import PLAIN, WIDE_BYTES
 from simkernel.models import Core, LayerKind, Model, layer_counts, mean_keys
-from simkernel.ops import Parts, elementwise, head_product, layer_products, state_scan
+from simkernel.ops import (
+    Parts,
+    elementwise,
+    head_product,
+    layer_products,
+    merged_product,
+    state_scan,
+)
 from simkernel.passes import Pass, computed
 from simkernel.roofline import (
     CoreShape,
@@ -181,13 +188,14 @@ def launched_s(rig: Rig) -> Floats:
     """The host needs to launch all kernels of a step outside a captured graph; (n,) [s].
 
     Steps of decoding alone are captured once and replayed; those that carry prompts are launched
-    kernel by kernel, and are no shorter than that, however little they compute. Seen where layers
-    have latent attention, whose products are many and small.
+    kernel by kernel, and are no shorter than that, however little they compute. Layers with latent
+    attention have more and smaller products.
     """
     total_s = np.zeros(len(rig.plans))
     for kind, count in zip(rig.model.kinds, layer_counts(rig.model), strict=True):
         is_latent = kind.core is not None and kind.core.kind == "mla"
-        total_s = total_s + count * is_latent * rig.engine.launch_latent_layer_s
+        each_s = rig.engine.launch_latent_layer_s if is_latent else rig.engine.launch_layer_s
+        total_s = total_s + count * each_s * _blocks(kind) / 2.0
     return total_s
 
 
@@ -196,7 +204,7 @@ def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
     routed = tuple(w for w in kind.weights if w.split.startswith("expert"))
     dense = tuple(w for w in kind.weights if w not in routed)
     parts = {
-        "gemm": layer_products(share, replace(kind, weights=dense)),
+        "gemm": _dense_products(share, replace(kind, weights=dense)),
         "elementwise": elementwise(share, rig.model, _unrouted(kind), share_of_forward=1.0),
         "tensor_parallel": _reduces(rig, share, kind),
         "floor": _small_kernels(rig.engine, kind, rig.model.hidden),
@@ -209,6 +217,23 @@ def layer_parts(rig: Rig, share: Share, kind: LayerKind, met: Meeting) -> Parts:
         exchange = _exchanged(share, rig.model, kind)
         parts["expert_parallel"] = exchange.times(apart * rig.engine.exchange_passes)
     return parts
+
+
+SIDE_BY_SIDE = (("q", "kv"), ("q_a", "kv_a"))
+"""Matrices that engines lay into one, so that one product makes queries, keys and values: vLLM,
+QKVParallelLinear and fused_qkv_a_proj; SGLang and TensorRT-LLM alike."""
+
+
+def _dense_products(share: Share, kind: LayerKind) -> Pass:
+    """Products of a layer but those of routed experts."""
+    merged = [
+        tuple(w for w in kind.weights if w.name in names)
+        for names in SIDE_BY_SIDE
+        if sum(w.name in names for w in kind.weights) > 1
+    ]
+    apart = tuple(w for w in kind.weights if not any(w in some for some in merged))
+    total = layer_products(share, replace(kind, weights=apart))
+    return sum((merged_product(share, kind, some) for some in merged), start=total)
 
 
 def _unrouted(kind: LayerKind) -> LayerKind:
@@ -248,9 +273,8 @@ def _exchanged(share: Share, model: Model, kind: LayerKind) -> Pass:
 
 def _small_kernels(engine: Engine, kind: LayerKind, hidden: int) -> Pass:
     """What launches and small kernels of a layer take, however little they move."""
-    blocks = len(kind.cores) + (kind.mlp != "none")
     norms = HEAD_NORMS if _has_head_norms(kind, hidden) else 0.0
-    floor: Column = engine.layer_s * (blocks / 2.0 + norms)
+    floor: Column = engine.layer_s * (_blocks(kind) / 2.0 + norms)
     if kind.mlp == "moe":
         floor = floor + engine.expert_layer_s
     if kind.core is not None and kind.core.kind == "mla":
@@ -269,9 +293,14 @@ cache write, activation, quantisation)."""
 
 def _has_head_norms(kind: LayerKind, hidden: int) -> bool:
     """The layer's vectors are its norms over the width and two over one head (Qwen3)."""
-    blocks = len(kind.cores) + (kind.mlp != "none")
     is_softmax = kind.core is not None and kind.core.kind == "softmax"
-    return is_softmax and kind.vector_parameters - blocks * hidden == 2 * kind.cores[0].key_dim
+    norms = kind.vector_parameters - _blocks(kind) * hidden
+    return is_softmax and norms == 2 * kind.cores[0].key_dim
+
+
+def _blocks(kind: LayerKind) -> int:
+    """Sub-blocks of a layer: its cores, and its MLP; most layers have two."""
+    return len(kind.cores) + (kind.mlp != "none")
 
 
 def _reduces(rig: Rig, share: Share, kind: LayerKind) -> Pass:

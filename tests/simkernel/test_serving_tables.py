@@ -1,5 +1,7 @@
 """Step tables are the passes they were filled from, between their points too."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -142,8 +144,8 @@ def test_joules_of_a_step_are_its_watts_times_its_seconds(made):
 def test_a_prompt_is_never_quicker_than_its_launch(made):
     """Replay and closed form would launch the kernels of a prompt for nothing."""
     one, tables = made
-    is_latent = float(launched_s(one)[0]) > 0
-    assert is_latent == (one.model.name == "deepseek-v3")
+    plain_s = float(one.engine.launch_layer_s) * one.model.layers
+    assert float(launched_s(one)[0]) >= plain_s > 0.0
     assert tables.least_prefill_s == pytest.approx(
         float(launched_s(one)[0]) + float(one.engine.step_s)
     )
@@ -167,3 +169,18 @@ def test_points_begin_dense_and_end_at_the_most():
     assert points[-1] == 8192
     assert np.all(np.diff(points) >= 1)
     assert np.array_equal(points[:384], np.arange(1, 385))
+
+
+def test_queries_keys_and_values_are_one_product():
+    """Ranks would read their activations twice, the second time for a product of a few columns."""
+    one, rows = rig("llama-3.1-70b"), np.array([2048.0])
+    kind = one.model.kinds[0]
+    query, keys = (next(w for w in kind.weights if w.name == name) for name in ("q", "kv"))
+    wide = replace(query, outputs=query.outputs + keys.outputs)
+    rest = tuple(w for w in kind.weights if w not in (query, keys))
+    merged = replace(one.model, kinds=(replace(kind, weights=(wide, *rest)),))
+    found, wanted = (
+        decode_parts(replace(one, model=model), rows, rows)["gemm"].floor_s
+        for model in (one.model, merged)
+    )
+    assert found == pytest.approx(wanted, rel=1e-12)
