@@ -59,7 +59,7 @@ def caps(problem: Problem) -> dict[str, Any]:
         "kgco2e_per_year": yearly,
         "kgco2e": None if np.isnan(limits.kgco2e) else limits.kgco2e,
         "period_years": problem.horizon.years,
-        "first_day": problem.horizon.day(0.0),
+        "first_day": problem.horizon.day(0),
     }
 
 
@@ -96,7 +96,7 @@ def _node(problem: Problem, plan: Plan, found: Books, n: int) -> dict[str, Any]:
     return {
         "period": t,
         "from_year": t * problem.horizon.years,
-        "from_day": problem.horizon.day(t * problem.horizon.weeks),
+        "from_day": problem.horizon.day(t),
         "future": tree.words[n],
         "chance": float(tree.chance[n]),
         "buy": _came(problem, plan, n, True),

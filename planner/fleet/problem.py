@@ -19,6 +19,8 @@ from simkernel.columns import Floats
 from simkernel.errors import BadStudy
 
 WEEKS_PER_YEAR = 365.25 / 7.0
+MONTHS_PER_YEAR, LAST_OF_ALL = 12, 28
+"""Months of a year, and the last day that every one of them has."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,21 @@ class Horizon:
         """Length of one period [week]."""
         return self.years * WEEKS_PER_YEAR
 
-    def day(self, weeks: float) -> str | None:
-        """The day so many weeks after the first, as year-month-day; None where nobody says."""
-        if self.first_day is None:
+    def day(self, period: int, weeks_before: float = 0.0) -> str | None:
+        """The day on which a period begins, or one before it, as year-month-day; None if unknown.
+
+        Periods of whole months begin on the day of the month on which the first one does, where
+        every month has it; others after so many days.
+        """
+        first, months = self.first_day, self.years * MONTHS_PER_YEAR * period
+        if first is None:
             return None
-        return (self.first_day + timedelta(days=math.floor(weeks * 7.0 + 1e-6))).isoformat()
+        if first.day <= LAST_OF_ALL and abs(months - round(months)) < 1e-6:
+            years, month = divmod(first.month - 1 + round(months), MONTHS_PER_YEAR)
+            begins = first.replace(year=first.year + years, month=month + 1)
+        else:
+            begins = first + timedelta(days=math.floor(period * self.weeks * 7.0 + 1e-6))
+        return (begins - timedelta(days=math.ceil(weeks_before * 7.0 - 1e-6))).isoformat()
 
     def worth(self, period: float) -> float:
         """Worth today of a dollar paid as a period begins."""

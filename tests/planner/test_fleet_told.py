@@ -122,8 +122,11 @@ def test_an_order_has_its_last_day_and_the_price_of_a_unit():
     one = replace(one, horizon=Horizon(4, 0.25, 0.0, date(2027, 1, 1)))
     (order,) = orders(one, solved(one))
     assert (order["period"], order["arrives"], order["units"]) == (0, 2, 3)
-    assert order["arrives_on"] == "2027-07-02"  # half a year of 365.25 days
-    assert order["order_by"] == "2027-02-12"  # twenty weeks before
+    assert order["arrives_on"] == "2027-07-01"
+    assert order["order_by"] == "2027-02-11"  # twenty weeks before
+    odd = replace(one.horizon, first_day=date(2027, 1, 31))
+    assert [odd.day(t) for t in (0, 1)] == ["2027-01-31", "2027-05-02"]  # 91 days
+    assert one.horizon.day(5) == "2028-04-01"
     assert (order["lead_weeks"], order["unit_usd"], order["usd"]) == (20.0, 10.0, 30.0)
 
 
