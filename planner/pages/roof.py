@@ -9,6 +9,7 @@ import streamlit as st
 
 from planner.charts.bars import waterfall
 from planner.charts.roofline import roof_chart
+from planner.costing.quoted import is_pooled
 from planner.documents.figures import figure, scale_of
 from planner.explain.roofline import Roofline, roofline
 from planner.explain.serving_roofline import Served, serving_roofline
@@ -28,7 +29,7 @@ TIERS = {
 def draw_roof(found: Desk, document: Mapping[str, Any]) -> None:
     """Both, where the plan has a model."""
     kind = found.record.start.kind
-    if kind not in ("train", "serve"):
+    if kind not in ("train", "serve") or is_pooled(document["axes"]):
         return
     left, right = st.columns(2)
     if kind == "serve":

@@ -11,7 +11,7 @@ import streamlit as st
 
 from planner.charts.bars import paired
 from planner.charts.scatter import pareto
-from planner.costing.quoted import quotes_of
+from planner.costing.quoted import names_in, quotes_of
 from planner.costing.recost import Repriced, priced
 from planner.costing.second_pass import Costed
 from planner.costing.terms import terms_of
@@ -122,7 +122,7 @@ def knobs(stored: Repriced) -> Iterator[Knob]:
         yield Knob(key, "", label, factor, float(values[0]), least, most, step, digits, words)
     if costing.acquire != "buy":
         return
-    for name in sorted(set(np.asarray(stored.plans["accelerator"], dtype=str))):
+    for name in names_in(stored.plans):
         unit_usd = float(quotes_of(costing, catalog, [name]).chips.unit_usd[0])
         if np.isfinite(unit_usd):
             yield _price_knob(costing, name, unit_usd, catalog.purchase_unit(name).devices)

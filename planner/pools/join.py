@@ -102,7 +102,7 @@ def _moved(
     """What moves between two rows, so many times a second at each end."""
     prefill, decode = pools
     plans, mix = prefill.ready.rig.plans, engine.load.peak.mix
-    widths = plans.cache_bytes_per_value
+    widths = np.broadcast_to(plans.cache_bytes_per_value, len(prefill))
     sizes = np.stack([
         np.asarray(sequence_bytes(engine.model, float(n), widths)) for n in mix.prompt_tokens
     ])  # fmt: skip
