@@ -103,6 +103,11 @@ class HardwareBill(Columns):
         return np.ceil(self.domain_optics / OPTICS_PER_FIBRE)
 
     @property
+    def devices_bought(self) -> Floats:
+        """In all units, at work or not."""
+        return (self.purchase_units + self.spare_units) * self.devices_per_unit
+
+    @property
     def spare_devices(self) -> Floats:
         """In the units that stand by."""
         return self.spare_units * self.devices_per_unit
@@ -208,16 +213,17 @@ class Watts(Columns):
 
     Parameters
     ----------
-    working_mean_w, working_peak_w : a device at work with its share of the host
-    rest_w : a device that is on and idle, with its share of the host
+    rest_w : a device that is on and idle, with its shares of host and fans
+    is_air : 1 where fans cool the servers
+    nic_w : a card at a host port, which draws the same at rest
     switch_w, link_w : a switch; a cable with the optics at both ends
     domain_switch_w, domain_optic_w, domain_cable_w : what joins units to scale-up domains
     storage_w_per_pb, head_node_w : the rest of the room
     """
 
-    working_mean_w: Floats
-    working_peak_w: Floats
     rest_w: Floats
+    is_air: Floats
+    nic_w: Floats
     switch_w: Floats
     link_w: Floats
     storage_w_per_pb: Floats
@@ -227,33 +233,54 @@ class Watts(Columns):
     domain_cable_w: Floats
 
 
-def it_w(bill: HardwareBill, watts: Watts, working_w: Column) -> Ledger:
+@dataclass(frozen=True)
+class Working:
+    """A device at work with its shares of its host, and of fans where air cools it; (m,) [W]."""
+
+    device_w: Column
+    host_w: Column
+    fan_w: Column
+
+    def boxed_w(self, watts: Watts) -> Column:
+        """All that is in its server but network cards."""
+        return self.device_w + self.host_w + watts.is_air * self.fan_w
+
+
+def it_w(bill: HardwareBill, watts: Watts, working: Working) -> Ledger:
     """IT power of a plan, term by term; PUE is not in it.
 
     Parameters
     ----------
-    working_w : (m,) `watts.working_mean_w` for the bill, `watts.working_peak_w` for the peak [W]
+    working : what one device at work draws, its mean for the bill, its peak for the reserve
 
     References
     ----------
-    Sum of devices with hosts, switches, optics and storage; only the devices' own share moves
-    with the work.
+    Sum of devices, hosts, fans, cards, switches, optics and storage; only devices with their
+    shares of host and fans move with the work.
     """
     terms = {
-        "working": bill.devices_working * working_w,
+        "devices": bill.devices_working * working.device_w,
+        "hosts": bill.devices_working * working.host_w,
+        "fans": bill.devices_working * watts.is_air * working.fan_w,
+        "network_cards": bill.ports * watts.nic_w,
         "stranded": bill.stranded_devices * watts.rest_w,
         "spares": bill.spare_devices * watts.rest_w,
         "switches": bill.switches * watts.switch_w,
         "links": bill.links * watts.link_w,
         "storage": bill.storage_pb * watts.storage_w_per_pb,
         "head_nodes": bill.head_nodes * watts.head_node_w,
-        "domain_network": (
-            bill.domain_switches * watts.domain_switch_w
-            + bill.domain_optics * watts.domain_optic_w
-            + bill.domain_cables * watts.domain_cable_w
-        ),
+        "domain_network": domain_network_w(bill, watts),
     }
     return Ledger("it_w", "W", terms)
+
+
+def domain_network_w(bill: HardwareBill, watts: Watts) -> Floats:
+    """What joins units to scale-up domains, of all of them; (m,) [W]."""
+    return (
+        bill.domain_switches * watts.domain_switch_w
+        + bill.domain_optics * watts.domain_optic_w
+        + bill.domain_cables * watts.domain_cable_w
+    )
 
 
 def provisioned_w(it_peak_w: Column, headroom_frac: Column) -> Column:

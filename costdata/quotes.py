@@ -66,9 +66,9 @@ class RoomParts(Columns):
     """What stands beside the servers, for host ports of one rate; (k,).
 
     `radix`: switch ports at that rate. `port_links_usd` (k, 4): connectors and cables of one host
-    port with 0 to 3 switch layers. `link_w`: optics at both ends. `domain_*` join units to
-    scale-up domains. Storage is bulk storage: a parallel file system on flash costs 25 times as
-    much.
+    port with 0 to 3 switch layers. `link_w`: optics at both ends. `nic_w`: the card of a host
+    port. `domain_*` join units to scale-up domains. Storage is bulk storage: a parallel file
+    system on flash costs 25 times as much.
     """
 
     radix: Floats
@@ -76,6 +76,7 @@ class RoomParts(Columns):
     switch_w: Floats
     port_links_usd: Floats
     link_w: Floats
+    nic_w: Floats
     storage_usd_per_pb: Floats
     head_node_usd: Floats
     domain_switch_usd: Floats
@@ -125,6 +126,7 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
     """
     switch = fitting(catalog, "switch", port_bytes_per_s)
     optic = fitting(catalog, "optic", port_bytes_per_s)
+    card = fitting(catalog, "nic", port_bytes_per_s)
     bundles = sorted(
         (p for p in catalog.parts.values() if p.kind == "bundle"), key=lambda p: p.name
     )
@@ -135,6 +137,7 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
     if len(links) != TIERS_MOST + 1:
         raise MissingFact(f"cabling is priced for {len(bundles)} layers; wanted {TIERS_MOST}")
     share = min(port_bytes_per_s / optic.port_bytes_per_s, 1.0)
+    carded = min(port_bytes_per_s / card.port_bytes_per_s, 1.0)
     storage = catalog.parts[STORAGE]
     table = RoomParts(
         radix=np.array([np.floor(radix)]),
@@ -142,13 +145,14 @@ def room_parts(catalog: Catalog, port_bytes_per_s: float, end: int = TYPICAL) ->
         switch_w=np.array([part_w(switch, end)]),
         port_links_usd=np.array([links]),
         link_w=np.array([OPTICS_PER_LINK * part_w(optic, end) * share]),
+        nic_w=np.array([part_w(card, end) * carded]),
         storage_usd_per_pb=np.array([part_usd(storage, end) / STORAGE_PB]),
         head_node_usd=np.array([end_of(catalog.planning_fact("head_node_usd"), end)]),
         **_domain_parts(catalog, end),
     )
     facts = {
         f"network.{part.name}.{key}": fact
-        for part in (switch, optic, *bundles, storage, catalog.parts[FIBRE])
+        for part in (switch, optic, card, *bundles, storage, catalog.parts[FIBRE])
         for key, fact in quantities(part.facts).items()
     }
     notes = f"network: {switch.title} as {radix:.0f} ports of {port_bytes_per_s * 8e-9:g} Gb/s"

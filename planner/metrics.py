@@ -59,6 +59,17 @@ def _physical() -> Iterator[Metric]:
     yield Metric("provisioned_w", "W", BOTH, low, "physics", "power to reserve for the IT", True)
     yield Metric("racks", "", BOTH, low, "physics", "racks of servers, by height and power")
     yield Metric("rack_kw", "kW", BOTH, low, "physics", "IT power to provide for a full rack")
+    for whole, unit, doc in (
+        ("node", "W", "one host, all devices at work"),
+        ("rack", "kW", "a full rack of servers"),
+        ("supernode", "kW", "a scale-up domain with what joins it"),
+    ):
+        for kind, words in (("mean", "mean"), ("peak", "busiest second")):
+            name = f"{whole}_{kind}_{unit.lower()}"
+            yield Metric(name, unit, BOTH, low, "physics", f"{doc}, {words}")
+        if whole != "rack":
+            name = f"{whole}_provisioned_{unit.lower()}"
+            yield Metric(name, unit, BOTH, low, "physics", f"{doc}, to reserve")
     doc = "1 where coolant has to come to the chips"
     yield Metric("liquid_cooled", "", BOTH, low, "physics", doc)
     yield Metric("goodput_frac", "", BOTH, high, "physics", "useful share of wall time", True)

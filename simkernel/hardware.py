@@ -124,6 +124,7 @@ class PowerCurve(Columns):
 
     w = min(cap, context_w + memory_w x u_mem^memory_exponent
                  + compute_w x u_comp^compute_exponent + communication_w x u_comm).
+    Shares of the host and, where air cools it, of its fans stand beside: idle_w + span_w x busy.
     """
 
     idle_w: Floats
@@ -136,6 +137,8 @@ class PowerCurve(Columns):
     cap_w: Floats
     host_idle_w: Floats
     host_span_w: Floats
+    fan_idle_w: Floats
+    fan_span_w: Floats
 
 
 @dataclass(frozen=True)

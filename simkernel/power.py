@@ -140,7 +140,7 @@ def duty_watts(
 
 
 def host_w(curve: PowerCurve, busy_frac: Column) -> Column:
-    """One device's share of its host: processors, memory, fans, network cards, power supplies.
+    """One device's share of its host: processors, memory, boards, switches in it, power supplies.
 
     Parameters
     ----------
@@ -159,16 +159,37 @@ def host_w(curve: PowerCurve, busy_frac: Column) -> Column:
     return curve.host_idle_w + curve.host_span_w * busy_frac
 
 
+def fan_w(curve: PowerCurve, busy_frac: Column, is_air: Column) -> Column:
+    """One device's share of the fans of its server.
+
+    Parameters
+    ----------
+    curve : (n,) or one row
+    busy_frac : (n,) share of time the devices work, 0..1
+    is_air : (n,) 1 where air cools the server, 0 where coolant comes to it
+
+    Returns
+    -------
+    (n,) [W]
+    """
+    return is_air * (curve.fan_idle_w + curve.fan_span_w * busy_frac)
+
+
 def server_w(
-    curve: PowerCurve, busy_frac: Column, memory_frac: Column, compute_frac: Column
+    curve: PowerCurve,
+    busy_frac: Column,
+    memory_frac: Column,
+    compute_frac: Column,
+    is_air: Column = 0.0,
 ) -> Column:
-    """One device with its share of the host, mean over a step.
+    """One device with its shares of host and fans, mean over a step; network cards are apart.
 
     Parameters
     ----------
     curve : (n,) or one row
     busy_frac : (n,) share of the step in which kernels run, 0..1
     memory_frac, compute_frac : (n,) utilisation over the whole step, 0..1
+    is_air : (n,) 1 where air cools the server
 
     Returns
     -------
@@ -180,4 +201,5 @@ def server_w(
         np.minimum(memory_frac / working, 1.0),
         np.minimum(compute_frac / working, 1.0),
     )
-    return mean_device_w(curve, busy_frac, busy_w) + host_w(curve, busy_frac)
+    around_w = host_w(curve, busy_frac) + fan_w(curve, busy_frac, is_air)
+    return mean_device_w(curve, busy_frac, busy_w) + around_w

@@ -69,6 +69,13 @@ LINK_J_PER_BIT = 5.5e-12
 1.3). No metered row has communication alone to tell it from: an estimate for every chip. Links
 that draw it idle too are in the context's power, and then it is too much."""
 
+METERED_IN_AIR = "H100-SXM"
+"""Whose fans were metered; those of others draw the same share of the heat that air carries."""
+
+FAN_FLOOR_FRAC = 0.5
+"""Of their full load that fans draw in an idle server: (2,892 - 2,325) / 8 = 71 W between the
+floors of H100 nodes in air and immersed (tests/anchors/training_power.toml), of about 140 W."""
+
 CONTEXT_EXTRA_W = 46.0  # middle of +26..66 W once a context exists (arXiv 2605.23918)
 IDLE_OF_TDP = 0.12  # between H100 (0.10) and B200 (0.14) in accelerators.csv
 
@@ -113,6 +120,7 @@ class PowerTransfer:
     assumed_tdp_w: float | None
     host_idle_w: float
     host_span_w: float
+    has_fans_inside: bool
     source: str
     as_of: str
     grade: str
@@ -264,9 +272,19 @@ def power_rows(
     plates: Mapping[str, Nameplate],
     fitted: Mapping[str, Fit],
     moved: Mapping[str, PowerTransfer],
+    fan_w: float,
 ) -> list[Row]:
-    """One row for every accelerator: its own curve or a donor's, scaled to its power limit."""
-    return [{"accelerator": name, **_cells(name, plates, fitted, moved)} for name in plates]
+    """One row for every accelerator: its own curve or a donor's, scaled to its power limit.
+
+    Parameters
+    ----------
+    fan_w : fans of an air-cooled H100 at full load, a device's share [W]
+    """
+    heat_w = _heat_w(METERED_IN_AIR, plates, moved)
+    return [
+        {"accelerator": name, **_cells(name, plates, fitted, moved, fan_w / heat_w)}
+        for name in plates
+    ]
 
 
 def read_power_transfers(path: Path) -> dict[str, PowerTransfer]:
@@ -278,6 +296,7 @@ def read_power_transfers(path: Path) -> dict[str, PowerTransfer]:
                 assumed_tdp_w=float(row["assumed_tdp_w"]) if row["assumed_tdp_w"] else None,
                 host_idle_w=float(row["host_idle_w"]),
                 host_span_w=float(row["host_span_w"]),
+                has_fans_inside=row["fans"] == "inside",
                 source=row["source"],
                 as_of=row["as_of"],
                 grade=row["grade"],
@@ -319,7 +338,7 @@ def tables(truth: Sequence[Path], folder: Path) -> dict[str, list[Row]]:
     fitted, hosts = fit_all(runs, folder), read_hosts()
     host_w = fit_hosts(nodes, catalogue.load(), hosts)
     return {
-        "power_curves.csv": power_rows(plates, fitted.fits, moved),
+        "power_curves.csv": power_rows(plates, fitted.fits, moved, float(host_w[1])),
         ENGINE_PARAMETERS: _with_fitted(runs.priors.rows, np.exp(fitted.logs)),
         NODE_HOSTS: _with_fitted(hosts.rows, host_w),
         BANDS: band_rows(runs),
@@ -350,6 +369,7 @@ def _cells(
     plates: Mapping[str, Nameplate],
     fitted: Mapping[str, Fit],
     moved: Mapping[str, PowerTransfer],
+    fans_of_heat: float,
 ) -> Row:
     """The curve of one chip; a transferred one keeps its shape between context and limit."""
     if name not in moved:
@@ -370,6 +390,7 @@ def _cells(
         "cap_w": cap_w,
         "host_idle_w": own.host_idle_w,
         "host_span_w": own.host_span_w,
+        **_fans(0.0 if own.has_fans_inside else fans_of_heat * _heat_w(name, plates, moved)),
         "median_error_frac": fit.median_error_frac + (0.0 if is_own else 0.1),
         "p90_error_frac": fit.p90_error_frac + (0.0 if is_own else 0.15),
         "basis": "measured" if is_own else f"transferred:{donor}",
@@ -378,6 +399,20 @@ def _cells(
         "grade": own.grade,
         "licence": own.licence,
     }
+
+
+def _fans(full_w: float) -> Row:
+    """Fans at idle, and what full load adds."""
+    idle_w = full_w * FAN_FLOOR_FRAC
+    return {"fan_idle_w": _short(idle_w), "fan_span_w": _short(full_w - idle_w)}
+
+
+def _heat_w(
+    name: str, plates: Mapping[str, Nameplate], moved: Mapping[str, PowerTransfer]
+) -> float:
+    """What air carries away at full load, a device's share."""
+    own = moved[name]
+    return _limits(plates[name], own)[1] + own.host_idle_w + own.host_span_w
 
 
 def _link_w(plate: Nameplate) -> float:
@@ -398,6 +433,8 @@ def _curve(x: Floats, context_w: float, cap_w: float, link_w: float = 0.0) -> Po
         cap_w=np.array([cap_w]),
         host_idle_w=zero,
         host_span_w=zero,
+        fan_idle_w=zero,
+        fan_span_w=zero,
     )
 
 

@@ -14,23 +14,22 @@ import numpy as np
 from costdata.catalog import Catalog
 from costdata.domain_network import Domains, PortsSold, domain_networks, ports_sold
 from costdata.ends import TYPICAL
-from costdata.energy_bill import W_PER_KW
 from costdata.hardware_bill import (
     FabricShapes,
     HardwareBill,
     Support,
     UnitShapes,
     Watts,
+    Working,
     hardware_bill,
     it_w,
-    provisioned_w,
 )
 from costdata.network_build import counted
 from costdata.quotes import RoomParts, room_parts, stacked
-from costdata.racks import racks
 from planner.study.parts import Reliability
 from simkernel.columns import Codes, Floats
 from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES
+from simkernel.power import fan_w
 
 BYTES_PER_GBYTE = 1e9
 
@@ -44,10 +43,11 @@ class Shelf:
 
     `parts` are switches, cables and storage for host ports of the chip's rate, `support` what
     stands beside the devices: storage, head nodes, spares. `rest_w` is a device that is on and
-    idle, with its share of the host. `scaleup_code` and `scaleup_bytes_per_s` are shape and rate
-    of a device's scale-up links, `ports` what domains of several units are joined with.
+    idle, with its shares of host and fans. `scaleup_code` and `scaleup_bytes_per_s` are shape and
+    rate of a device's scale-up links, `ports` what domains of several units are joined with.
     `rack_units` is the height of a unit, one for each device where none is listed (8 for eight,
-    servers.csv); `is_liquid` 1 where coolant comes to it, NaN where not known.
+    servers.csv); `is_liquid` 1 where coolant comes to it, NaN where not known; `is_air` 1 where
+    fans cool it, as where nobody says.
     """
 
     names: tuple[str, ...]
@@ -62,6 +62,7 @@ class Shelf:
     ports: PortsSold
     rack_units: Floats
     is_liquid: Floats
+    is_air: Floats
     headroom_frac: float
     storage_w_per_pb: float
     head_node_w: float
@@ -117,16 +118,20 @@ def shelf_of(
     chips = catalog.chips(names)
     per_host = np.array([float(f.devices_per_host) for f in facts])
     rails = np.array([float(f.nics_per_host or f.devices_per_host) for f in facts])
+    has_cards = np.array([float(bool(f.nics_per_host)) for f in facts])
     units = [catalog.purchase_unit(name) for name in names]
+    is_air = np.array([float(unit.is_liquid is not True) for unit in units])
     ports = chips.scaleout_bytes_per_s * per_host / rails
+    parts = stacked(room_parts(catalog, float(port), end).table for port in ports)
     return Shelf(
         names=tuple(names),
         devices_per_unit=np.array([float(unit.devices) for unit in units]),
         devices_per_host=per_host,
         rails=rails,
-        parts=stacked(room_parts(catalog, float(port), end).table for port in ports),
+        parts=replace(parts, nic_w=parts.nic_w * has_cards),
         support=_support(catalog, reliability, names),
-        rest_w=chips.power.idle_w + chips.power.host_idle_w,
+        rest_w=chips.power.idle_w + chips.power.host_idle_w + fan_w(chips.power, 0.0, is_air),
+        is_air=is_air,
         scaleup_code=chips.scaleup_topology_code,
         scaleup_bytes_per_s=chips.scaleup_bytes_per_s,
         ports=ports_sold(catalog.parts),
@@ -156,36 +161,6 @@ def _support(catalog: Catalog, reliability: Reliability, names: Sequence[str]) -
 
 def _or_nan(values: Iterable[float | None]) -> Floats:
     return np.array([np.nan if value is None else float(value) for value in values])
-
-
-def rack_metrics(
-    shelf: Shelf,
-    code: Codes,
-    units: Floats,
-    device_peak_w: Floats,
-    most_kw: float | None,
-    devices: Floats,
-) -> dict[str, Floats]:
-    """Racks, what a full one draws with its headroom, and whether coolant has to come to them.
-
-    Parameters
-    ----------
-    code : (n,) indexes the shelf
-    units : (n,) bought
-    device_peak_w : (n,) a device in its busiest second, with its share of the host [W]
-    most_kw : the study's limit on a rack
-    devices : (n,) of a unit
-    """
-    whole_w = devices * device_peak_w
-    unit_w = np.asarray(provisioned_w(whole_w, shelf.headroom_frac))
-    most_w = np.inf if most_kw is None else most_kw * W_PER_KW
-    rack_units = shelf.rack_units[code] * devices / shelf.devices_per_unit[code]
-    found = racks(units, rack_units, unit_w, most_w)
-    return {
-        "racks": found.racks,
-        "rack_kw": found.rack_w / W_PER_KW,
-        "liquid_cooled": shelf.is_liquid[code],
-    }
 
 
 def rows_of(shelf: Shelf, plans: Mapping[str, Any]) -> Rows:
@@ -338,16 +313,17 @@ def idle_it_w(shelf: Shelf, rows: Rows, bill: HardwareBill) -> Floats:
     storage and head nodes draw what they draw at work.
     """
     rest_w = shelf.rest_w[rows.accelerator]
-    return np.asarray(it_w(bill, rest_watts(shelf, rows, rest_w), rest_w).total)
+    resting = Working(rest_w, 0.0, 0.0)
+    return np.asarray(it_w(bill, rest_watts(shelf, rows, rest_w), resting).total)
 
 
 def rest_watts(shelf: Shelf, rows: Rows, rest_w: Floats) -> Watts:
     """Draw of everything that does not depend on the work; devices at rest draw `rest_w` (n,)."""
     ones, parts = np.ones(len(rest_w)), shelf.parts.take(rows.accelerator)
     return Watts(
-        working_mean_w=0.0 * ones,
-        working_peak_w=0.0 * ones,
         rest_w=rest_w,
+        is_air=shelf.is_air[rows.accelerator],
+        nic_w=parts.nic_w,
         switch_w=parts.switch_w,
         link_w=parts.link_w,
         storage_w_per_pb=ones * shelf.storage_w_per_pb,

@@ -15,20 +15,22 @@ import numpy as np
 from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.ends import HIGH, LOW, TYPICAL
-from costdata.hardware_bill import HardwareBill, it_w, provisioned_w
+from costdata.hardware_bill import HardwareBill, Working, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
-from planner.costing.purchase import Rows, rack_metrics, rest_watts
+from planner.costing.purchase import Rows, rest_watts
 from planner.costing.quoted import Quotes, quotes_of
+from planner.costing.wholes import whole_metrics
 from planner.study.read import Study
 from simkernel.columns import Floats, Masks
 from simkernel.hardware import PRECISIONS, Chips
 from simkernel.ledger import Ledger
+from simkernel.power import fan_w, host_w
 from simkernel.power_cap import capped_clock_frac
 
 FLOP_PER_S_PER_PFLOP_PER_S = 1e15  # SI brochure, table 7
 
-OF_SERVERS = ("devices", "stranded", "hosts")
-"""Terms of IT power that fall when there is no work."""
+OF_SERVERS = ("devices", "stranded", "hosts", "fans", "network_cards")
+"""Terms of IT power of what is in the box of a server or rack."""
 
 AROUND = ("switches", "links", "storage", "head_nodes", "domain_network")
 """Terms of IT power that stand beside the servers."""
@@ -115,21 +117,23 @@ def figures(stock: Stock, rows: Mapping[str, Any], devices: Floats) -> Figures:
         "it_mean_w": it_mean_w,
         "it_peak_w": it_peak_w,
         "provisioned_w": np.asarray(provisioned_w(it_peak_w, headroom_frac)),
-        **_racks(stock, bought, bill, it_peak),
+        **_wholes(stock, bought, bill, it_peak, load_frac),
         "it_peak_w_per_pflop_per_s": it_peak_w / peak * FLOP_PER_S_PER_PFLOP_PER_S,
     }
     it_idle_w = np.minimum(_it_idle_w(stock, bought, bill, it_peak), it_mean_w)
     return Figures(metrics, it_peak, it_idle_w, bill, prices, made)
 
 
-def _racks(stock: Stock, bought: Rows, bill: HardwareBill, it_peak: Ledger) -> dict[str, Floats]:
-    """Racks of each row under the study's limit on one."""
-    servers_w = sum((it_peak.terms[name] for name in OF_SERVERS), start=0.0)
-    device_w = np.asarray(servers_w / (bill.purchase_units * bill.devices_per_unit))
-    most_kw = stock.study.limits.get("rack_kw")
+def _wholes(
+    stock: Stock, bought: Rows, bill: HardwareBill, it_peak: Ledger, load_frac: float
+) -> dict[str, Floats]:
+    """Nodes, racks and domains of each row under the study's limit on a rack."""
+    boxed_w = sum((it_peak.terms[name] for name in OF_SERVERS), start=0.0)
+    device_w = np.asarray(boxed_w / (bill.purchase_units * bill.devices_per_unit))
     shelf = stock.quotes.shelf
-    code, units = bought.accelerator, bill.purchase_units
-    return rack_metrics(shelf, code, units, device_w, most_kw, bill.devices_per_unit)
+    joining = replace(rest_watts(shelf, bought, 0.0 * device_w), nic_w=0.0 * device_w)
+    most_kw = stock.study.limits.get("rack_kw")
+    return whole_metrics(shelf, bought, bill, joining, device_w * load_frac, device_w, most_kw)
 
 
 def quoted_at(
@@ -203,18 +207,21 @@ def _it_w(stock: Stock, bought: Rows, bill: HardwareBill, device_w: Floats) -> L
     code = bought.accelerator
     power = stock.chips.take(code).power
     held = bill.purchase_units * bill.devices_per_unit
-    host_w = (power.host_idle_w + power.host_span_w) * held
+    shelf = stock.quotes.shelf
+    watts = rest_watts(shelf, bought, power.idle_w)
     other_w = bill.purchase_units * _unit_other_w(stock, bought, bill)
+    is_given = ~np.isnan(other_w)
     servers = {
         "devices": bill.devices_working * device_w,
         "stranded": bill.stranded_devices * power.idle_w,
-        "hosts": np.where(np.isnan(other_w), host_w, other_w),
+        "hosts": np.where(is_given, other_w, host_w(power, 1.0) * held),
+        "fans": np.where(is_given, 0.0, fan_w(power, 1.0, watts.is_air) * held),
+        "network_cards": np.where(is_given, 0.0, bill.ports * watts.nic_w),
     }
     if "network_overhead_frac" in stock.study.pin:
         share = stock.study.pin["network_overhead_frac"]
         return Ledger("it_w", "W", {**servers, "network": sum(servers.values()) * share})
-    watts = rest_watts(stock.quotes.shelf, bought, power.idle_w)
-    around = it_w(bill, watts, 0.0).terms
+    around = it_w(bill, watts, Working(0.0, 0.0, 0.0)).terms
     parts = {name: around[name] for name in AROUND}
     return Ledger("it_w", "W", {**servers, **parts})
 
@@ -224,14 +231,17 @@ def _it_idle_w(stock: Stock, bought: Rows, bill: HardwareBill, it_peak: Ledger) 
 
     Notes
     -----
-    Idle watts of chip and host are the catalogue's, the host's never above what the study pins
-    for a server without its devices; network and storage draw what they draw at full load.
+    Idle watts of chip, host and fans are the catalogue's, the host's never above what the study
+    pins for a server without its devices; network and storage draw what they draw at full load.
     """
     power = stock.chips.take(bought.accelerator).power
     held = bill.purchase_units * bill.devices_per_unit
-    around = sum(w for name, w in it_peak.terms.items() if name not in OF_SERVERS)
-    host_w = np.minimum(power.host_idle_w * held, it_peak.terms["hosts"])
-    return np.asarray(power.idle_w * held + host_w + around)
+    moving = ("devices", "stranded", "hosts", "fans")
+    still_w = sum(w for name, w in it_peak.terms.items() if name not in moving)
+    own_w = np.minimum(power.host_idle_w * held, it_peak.terms["hosts"])
+    air_w = fan_w(power, 0.0, stock.quotes.shelf.is_air[bought.accelerator]) * held
+    air_w = np.minimum(air_w, it_peak.terms["fans"])
+    return np.asarray(power.idle_w * held + own_w + air_w + still_w)
 
 
 def _unit_other_w(stock: Stock, bought: Rows, bill: HardwareBill) -> Floats:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from costdata.hardware_bill import it_w
+from costdata.hardware_bill import Working, it_w
 from planner.evaluated import Evaluated
 from planner.pareto import nondominated, nondominated_by
 from planner.pools.counts import counts_of
@@ -171,10 +171,7 @@ def pool_criteria(rows: PoolRows) -> Floats:
     how slow and how busy the wires are, and how soon the room is full of what waits to be moved.
     """
     times, metrics = rows.times, rows.metrics
-    drawn_w = [
-        _without_fabric_w(rows, one.device_w + one.host_w)
-        for one in (rows.usual_w, rows.busiest_w)
-    ]
+    drawn_w = [_without_fabric_w(rows, one.working) for one in (rows.usual_w, rows.busiest_w)]
     parts = [
         metrics["devices"],
         metrics["purchase_units"],
@@ -194,9 +191,9 @@ def pool_criteria(rows: PoolRows) -> Floats:
     return _to_digits(np.stack([np.broadcast_to(p, len(rows)) for p in parts], axis=1))
 
 
-def _without_fabric_w(rows: PoolRows, working_w: Floats) -> Floats:
+def _without_fabric_w(rows: PoolRows, working: Working) -> Floats:
     """What one pool draws beside the fabric, whose size the other pool decides too; (n,)."""
-    drawn = it_w(rows.bought.bill, rows.bought.watts, working_w)
+    drawn = it_w(rows.bought.bill, rows.bought.watts, working)
     return np.asarray(sum(w for name, w in drawn.terms.items() if name not in FABRIC))
 
 

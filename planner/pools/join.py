@@ -14,7 +14,8 @@ import numpy as np
 from costdata.hardware_bill import HardwareBill, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from planner.axes import LAYER_WISE
-from planner.costing.purchase import on_one_fabric, rack_metrics
+from planner.costing.purchase import on_one_fabric
+from planner.costing.wholes import whole_metrics
 from planner.evaluated import Evaluated, Limit
 from planner.metrics import find_metric, is_at_least
 from planner.pools.engine import PoolsEngine
@@ -197,18 +198,18 @@ def _bought(engine: PoolsEngine, pair: Pair) -> _Bought:
     rows = _rows_of(pair)
     hosts = np.asarray(sum(pool.bought.bill.hosts for pool in rows.values()))
     bills: dict[str, HardwareBill] = {}
-    means, peaks, racks = [], [], []
+    means, peaks, wholes = [], [], []
     for name, pool in rows.items():
         own, shelf = pool.bought, engine.pools[name].shelf(pool.ready.accelerator)
         bills[name] = on_one_fabric(shelf, own.rows, own.bill, hosts)
-        usual, busiest = (one.device_w + one.host_w for one in (pool.usual_w, pool.busiest_w))
+        usual, busiest = pool.usual_w.working, pool.busiest_w.working
         means.append(it_w(bills[name], own.watts, usual))
         peaks.append(it_w(bills[name], own.watts, busiest))
-        units = own.metrics["purchase_units"]
-        none = np.zeros(len(pool), dtype=np.int64)
         most_kw = engine.study.limits.get("rack_kw")
-        each = bills[name].devices_per_unit
-        racks.append(rack_metrics(shelf, none, units, busiest, most_kw, each))
+        boxed = (usual.boxed_w(own.watts), busiest.boxed_w(own.watts))
+        wholes.append(
+            whole_metrics(shelf, own.rows, bills[name], own.watts, boxed[0], boxed[1], most_kw)
+        )
     it_mean, it_peak = (_sum_of(ledgers) for ledgers in (means, peaks))
     added = ("devices", "stranded_devices", "nodes", "supernodes", "purchase_units")
     counts = {n: sum(pool.bought.metrics[n] for pool in rows.values()) for n in added}
@@ -216,9 +217,8 @@ def _bought(engine: PoolsEngine, pair: Pair) -> _Bought:
     metrics = {
         **{name: np.asarray(value) for name, value in counts.items()},
         "fabric_tiers": np.maximum(*(bill.tiers for bill in bills.values())),
-        "racks": racks[0]["racks"] + racks[1]["racks"],
-        "rack_kw": np.maximum(racks[0]["rack_kw"], racks[1]["rack_kw"]),
-        "liquid_cooled": np.maximum(racks[0]["liquid_cooled"], racks[1]["liquid_cooled"]),
+        **{name: np.maximum(*(one[name] for one in wholes)) for name in wholes[0]},
+        "racks": wholes[0]["racks"] + wholes[1]["racks"],
         "it_mean_w": np.asarray(it_mean.total),
         "it_peak_w": np.asarray(it_peak.total),
         "provisioned_w": np.asarray(provisioned_w(it_peak.total, headroom)),

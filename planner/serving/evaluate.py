@@ -15,7 +15,7 @@ import numpy as np
 from costdata.hardware_bill import it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
 from planner.axes import DERIVED
-from planner.costing.purchase import rack_metrics
+from planner.costing.wholes import whole_metrics
 from planner.evaluated import Evaluated, Limit
 from planner.metrics import find_metric, is_at_least
 from planner.serving.bought import bought_by
@@ -213,9 +213,8 @@ def _gathered(
     plans = rig.plans
     spreads = latencies(lane, fleet.busiest)
     bought = bought_by(engine, rig, fleet.replicas, accelerator)
-    it_mean, it_peak = (
-        it_w(bought.bill, bought.watts, one.device_w + one.host_w) for one in (usual_w, busiest_w)
-    )
+    usual, busiest = usual_w.working, busiest_w.working
+    it_mean, it_peak = (it_w(bought.bill, bought.watts, one) for one in (usual, busiest))
     resident = resident_ledger(rig, lane, fleet.busiest)
     metrics = {
         **{f"{n}_{s}": spread.at(s) for n, spread in spreads.items() for s in STATISTICS},
@@ -232,13 +231,14 @@ def _gathered(
         "provisioned_w": np.asarray(
             provisioned_w(it_peak.total, engine.catalog.planning("provision_headroom_frac"))
         ),
-        **rack_metrics(
+        **whole_metrics(
             engine.shelf(accelerator),
-            np.zeros(len(plans), dtype=np.int64),
-            bought.metrics["purchase_units"],
-            busiest_w.device_w + busiest_w.host_w,
+            bought.rows,
+            bought.bill,
+            bought.watts,
+            usual.boxed_w(bought.watts),
+            busiest.boxed_w(bought.watts),
             engine.study.limits.get("rack_kw"),
-            bought.bill.devices_per_unit,
         ),
     }
     ledgers = {

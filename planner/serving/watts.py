@@ -6,20 +6,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costdata.hardware_bill import Working
 from simkernel.columns import Floats
 from simkernel.lane import Lane
 from simkernel.lane_pace import Pace
-from simkernel.power import DutyWatts, device_w, duty_watts, host_w
+from simkernel.power import DutyWatts, device_w, duty_watts, fan_w, host_w
 from simkernel.serving_rig import Rig
 from simkernel.step_curves import EXCHANGED, FLOOR, INSIDE, PEAK_COMPUTE, PEAK_HBM
 
 
 @dataclass(frozen=True)
 class LaneWatts:
-    """One device and its share of the host, mean over steps; (n,) each [W]."""
+    """One device and its shares of host and fans, mean over steps; (n,) each [W].
+
+    `fan_w` is drawn where air cools the server.
+    """
 
     device_w: Floats
     host_w: Floats
+    fan_w: Floats
+
+    @property
+    def working(self) -> Working:
+        """The same as bills take it."""
+        return Working(self.device_w, self.host_w, self.fan_w)
 
 
 def lane_watts(rig: Rig, lane: Lane, at: Pace, cap_frac: Floats) -> LaneWatts:
@@ -35,7 +45,8 @@ def watts_of_shares(rig: Rig, shares: Floats, cap_frac: Floats) -> LaneWatts:
     """Watts of devices that are busy so much, shares as `mean_shares`; (n,)."""
     power = rig.chips.power
     mean_w = np.minimum(device_w(power, *shares[1:]), power.cap_w * cap_frac)
-    return LaneWatts(np.asarray(mean_w), np.asarray(host_w(power, shares[0])))
+    around = (np.asarray(host_w(power, shares[0])), np.asarray(fan_w(power, shares[0], 1.0)))
+    return LaneWatts(np.asarray(mean_w), *around)
 
 
 def shares_of(kernels: Floats, step_s: Floats, busy_frac: Floats) -> Floats:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from costdata.hardware_bill import HardwareBill, Watts, it_w, provisioned_w
+from costdata.hardware_bill import HardwareBill, Watts, Working, it_w, provisioned_w
 from costdata.network_build import TIERS_MOST
-from planner.costing.purchase import Rows, bill_of, rack_metrics, rest_watts
+from planner.costing.purchase import Rows, bill_of, rest_watts
+from planner.costing.wholes import whole_metrics
 from planner.evaluated import Evaluated, Limit
 from planner.metrics import find_metric, is_at_least
 from planner.space.wires_given import as_given, is_as_sold
@@ -27,6 +28,7 @@ from simkernel.candidates import CONTEXT_EXCHANGE, IS_IN_POOL, OFFLOAD, RECOMPUT
 from simkernel.columns import Floats
 from simkernel.hardware import PRECISIONS, SCALEOUT_FABRICS, Chips
 from simkernel.placement import order_code
+from simkernel.power import fan_w
 from simkernel.train import Step, training_step
 
 SECONDS_PER_DAY = 86400.0
@@ -186,10 +188,9 @@ def _gathered(
     peak_w = np.full(len(plans), pin["device_peak_w"]) if "device_peak_w" in pin else watts.peak_w
     bought = _bought(engine, chip, plans, step, accelerator)
     stopped = stops(engine, bought.bill, accelerator)
-    it_mean, it_peak = (
-        it_w(bought.bill, bought.watts, working)
-        for working in (mean_w + watts.host_mean_w, peak_w + watts.host_peak_w)
-    )
+    usual = Working(mean_w, watts.host_mean_w, fan_w(chip.power, watts.busy_frac, 1.0))
+    busiest = Working(peak_w, watts.host_peak_w, fan_w(chip.power, 1.0, 1.0))
+    it_mean, it_peak = (it_w(bought.bill, bought.watts, one) for one in (usual, busiest))
     metrics = {
         **_times(engine, chip, plans, step, stopped),
         **bought.metrics,
@@ -203,7 +204,15 @@ def _gathered(
         "provisioned_w": np.asarray(
             provisioned_w(it_peak.total, engine.catalog.planning("provision_headroom_frac"))
         ),
-        **_racks(engine, bought, peak_w + watts.host_peak_w, accelerator),
+        **whole_metrics(
+            engine.shelf(accelerator),
+            bought.rows,
+            bought.bill,
+            bought.watts,
+            usual.boxed_w(bought.watts),
+            busiest.boxed_w(bought.watts),
+            engine.study.limits.get("rack_kw"),
+        ),
     }
     return Evaluated(
         metrics=metrics,
@@ -222,20 +231,11 @@ def _gathered(
     )
 
 
-def _racks(
-    engine: Engine, bought: Bought, device_peak_w: Floats, accelerator: str
-) -> dict[str, Floats]:
-    """Racks of each row under the study's limit on one."""
-    code = np.zeros(len(device_peak_w), dtype=np.int64)
-    units, most_kw = bought.metrics["purchase_units"], engine.study.limits.get("rack_kw")
-    devices = bought.bill.devices_per_unit
-    return rack_metrics(engine.shelf(accelerator), code, units, device_peak_w, most_kw, devices)
-
-
 @dataclass(frozen=True)
 class Bought:
     """What the rows buy: the hardware bill, what one of each draws, and the counts as metrics."""
 
+    rows: Rows
     bill: HardwareBill
     watts: Watts
     metrics: dict[str, Floats]
@@ -268,7 +268,7 @@ def _bought(
         "fabric_tiers": bill.tiers,
         "used_per_domain": step.used_per_domain * 1.0,
     }
-    return Bought(bill, rest_watts(shelf, rows, rest_w), metrics)
+    return Bought(rows, bill, rest_watts(shelf, rows, rest_w), metrics)
 
 
 def _times(

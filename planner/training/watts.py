@@ -39,12 +39,16 @@ MESSAGE_TERMS = ("tensor_parallel", "expert_parallel", "stragglers", "host")
 
 @dataclass(frozen=True)
 class DeviceWatts:
-    """Watts of one device and its host share, mean over a step and in its busiest passes; (n,)."""
+    """Watts of one device and its host share, mean over a step and in its busiest passes; (n,).
+
+    `busy_frac` of the step the host has work.
+    """
 
     mean_w: Floats
     peak_w: Floats
     host_mean_w: Floats
     host_peak_w: Floats
+    busy_frac: Floats
 
 
 def at_another_pace(chip: Chips, watts: DeviceWatts, faster: Floats) -> DeviceWatts:
@@ -93,6 +97,7 @@ def capped(
         peak_w=peak_w,
         host_mean_w=np.asarray(host_w(power, busy)),
         host_peak_w=np.asarray(host_w(power, 1.0)) + 0.0 * step_s,
+        busy_frac=busy,
     )
     return slowed, watts
 

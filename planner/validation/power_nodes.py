@@ -18,7 +18,7 @@ from planner.calibration.curves import robust_fit
 from planner.calibration.kernels import TABLES
 from planner.validation.power_truth import NODE_PEAK_W, NodeFigure
 from simkernel.columns import Floats
-from simkernel.power import host_w, mean_device_w
+from simkernel.power import fan_w, host_w, mean_device_w
 
 HOSTS = TABLES / "rules" / "node_hosts.csv"
 DEVICES_PER_NODE = 8
@@ -59,8 +59,8 @@ def node_w(figures: Sequence[NodeFigure], catalog: Catalog, watts: Floats) -> Fl
 
     Notes
     -----
-    Of a host, the share that follows the load is the chip's own host_span over all of it. Kernels
-    of training draw the device's limit (tests/anchors/training_power.toml).
+    Of host and fans, the share that follows the load is the chip's own span over all of it.
+    Kernels of training draw the device's limit (tests/anchors/training_power.toml).
     """
     return np.array([_one_w(figure, catalog, watts) for figure in figures])
 
@@ -96,7 +96,8 @@ def left_out_w(
 def _one_w(figure: NodeFigure, catalog: Catalog, watts: Floats) -> float:
     case, power = figure.case, catalog.chips([figure.case.accelerator]).power
     busy = 1.0 if figure.metric == NODE_PEAK_W else case.busy_frac
-    full_w = float(watts[0] + watts[1] * (case.cooling == AIR))
-    own_w = host_w(power, busy) / host_w(power, 1.0) * full_w
+    is_air = 1.0 * (case.cooling == AIR)
+    own_w = host_w(power, busy) / host_w(power, 1.0) * watts[0]
+    own_w = own_w + fan_w(power, busy, is_air) / fan_w(power, 1.0, 1.0) * watts[1]
     device_w = mean_device_w(power, busy, power.cap_w)
     return float(np.asarray(DEVICES_PER_NODE * (device_w + own_w)).item())

@@ -30,6 +30,7 @@ def curves(*names):
     flat = [{"accelerator": name} for name in names]
     attention = {"flop_frac_max": "0.6", "tokens_half": "128", "hbm_frac": "0.8"}
     power = "idle_w context_w memory_w compute_w communication_w cap_w host_idle_w host_span_w"
+    power += " fan_idle_w fan_span_w"
     rows = {
         "efficiency_gemm": gemm,
         "efficiency_attention": [

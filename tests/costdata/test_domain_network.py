@@ -7,7 +7,7 @@ from small_bill import BARE, column, cost, embodied, fabric, prices, servers
 from costdata.catalog import load
 from costdata.domain_network import DomainNetworks, Domains, domain_networks, ports_sold
 from costdata.ends import HIGH, LOW
-from costdata.hardware_bill import FabricShapes, Watts, hardware_bill, it_w
+from costdata.hardware_bill import FabricShapes, Watts, Working, hardware_bill, it_w
 from costdata.making import embodied_factors
 from simkernel.hardware import TOPOLOGIES
 
@@ -75,8 +75,9 @@ def test_switches_and_optics_of_domains_are_in_capital_watts_and_carbon():
     assert (
         dear.embodied.terms["domain_network"][0] > cheap.embodied.terms["domain_network"][0] == 0
     )
-    watts = Watts(*(column(x) for x in (1000, 1200, 100, 900, 24, 650, 500, 1500, 8.5, 0.1)))
-    added = it_w(bill, watts, column(1000.0)).total - it_w(plain, watts, column(1000.0)).total
+    watts = Watts(*(column(x) for x in (100, 1, 25, 900, 24, 650, 500, 1500, 8.5, 0.1)))
+    one = Working(700.0, 200.0, 100.0)
+    added = it_w(bill, watts, one).total - it_w(plain, watts, one).total
     assert added[0] == pytest.approx(64 * 1500 + 8192 * 8.5 + 160 * 0.1)
 
 

@@ -10,7 +10,15 @@ from small_bill import (
     servers,
 )
 
-from costdata.hardware_bill import Support, UnitShapes, Watts, hardware_bill, it_w, provisioned_w
+from costdata.hardware_bill import (
+    Support,
+    UnitShapes,
+    Watts,
+    Working,
+    hardware_bill,
+    it_w,
+    provisioned_w,
+)
 
 
 class TestHardwareBill:
@@ -63,13 +71,15 @@ class TestHardwareBill:
     def test_watts_follow_what_each_device_does(self):
         """Stranded devices would draw nothing, or as much as working ones."""
         plan = hardware_bill(column(1000), racks(), fabric(), Support(0.01, 0.04, np.inf, 0.0))
-        each = Watts(*(column(x) for x in (1000, 1200, 100, 900, 24, 650, 500, 0, 0, 0)))
-        mean = it_w(plan, each, each.working_mean_w)
-        assert mean.terms["working"][0] == 1e6
+        each = Watts(*(column(x) for x in (100, 1, 25, 900, 24, 650, 500, 0, 0, 0)))
+        mean = it_w(plan, each, Working(700.0, 180.0, 120.0))
+        assert mean.terms["devices"][0] == 700_000
+        assert mean.terms["hosts"][0] + mean.terms["fans"][0] == 300_000
+        assert mean.terms["network_cards"][0] == 25 * plan.ports[0]
         assert mean.terms["stranded"][0] == 800
         assert mean.terms["storage"][0] == 6500
         assert mean.terms["head_nodes"][0] == 11 * 500
-        peak = it_w(plan, each, each.working_peak_w)
+        peak = it_w(plan, each, Working(900.0, 180.0, 120.0))
         assert peak.total[0] - mean.total[0] == pytest.approx(200_000)
         assert provisioned_w(peak.total, 0.1)[0] == pytest.approx(1.1 * peak.total[0])
 

@@ -105,16 +105,21 @@ def test_a_transferred_curve_keeps_its_shape_up_to_its_own_limit(tmp_path):
     )
     path = tmp_path / "moved.csv"
     path.write_text(
-        "accelerator,donor,assumed_tdp_w,host_idle_w,host_span_w,source,as_of,grade,licence\n"
-        "H100-SXM,H100-SXM,,235,45,s,2025,measured,l\n"
-        "Card,H100-SXM,,110,35,s,2025,guess,l\n"
+        "accelerator,donor,assumed_tdp_w,host_idle_w,host_span_w,fans,source,as_of,grade,licence\n"
+        "H100-SXM,H100-SXM,,175,25,apart,s,2025,measured,l\n"
+        "Card,H100-SXM,,110,35,inside,s,2025,guess,l\n"
+        "Open,H100-SXM,,25,25,apart,s,2025,guess,l\n"
     )
     card = Nameplate("Card", {"bf16": 1e14}, 1e12, 3e10, 5e10, 400.0, 50.0, 104.0)
-    plates = {"H100-SXM": PLATE, "Card": card}
-    own, moved = power_rows(plates, {"H100-SXM": fit}, read_power_transfers(path))
+    plates = {"H100-SXM": PLATE, "Card": card, "Open": card}
+    moves = read_power_transfers(path)
+    own, moved, opened = power_rows(plates, {"H100-SXM": fit}, moves, 90.0)
     assert moved["compute_w"] == pytest.approx(own["compute_w"] * (400 - 104) / (700 - 108))
     assert moved["basis"] == "transferred:H100-SXM"
     assert moved["cap_w"] == 400
+    assert own["fan_idle_w"] + own["fan_span_w"] == pytest.approx(90.0)
+    assert moved["fan_idle_w"] + moved["fan_span_w"] == 0.0
+    assert opened["fan_idle_w"] + opened["fan_span_w"] == pytest.approx(90.0 * 450 / 900)
 
 
 def test_links_draw_what_their_bits_cost_and_no_fit_moves_them():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkernel.hardware import PowerCurve
-from simkernel.power import device_w, duty_watts, host_w, mean_device_w, server_w
+from simkernel.power import device_w, duty_watts, fan_w, host_w, mean_device_w, server_w
 
 ROOT = Path(__file__).parents[2]
 SHARE = st.floats(0, 1)
@@ -25,6 +25,8 @@ PLAIN = PowerCurve(
     cap_w=np.array([700.0]),
     host_idle_w=np.array([200.0]),
     host_span_w=np.array([100.0]),
+    fan_idle_w=np.array([50.0]),
+    fan_span_w=np.array([50.0]),
 )
 BUSY = {"memory_frac": 0.3, "compute_frac": 0.5}
 """Kernels of a large training job: 50 % of peak while they run, memory a third in use."""
@@ -41,6 +43,31 @@ def shipped(accelerator):
 def nodes():
     """Metered nodes of the anchors."""
     return tomllib.loads((ROOT / "tests/anchors/training_power.toml").read_text())["node"]
+
+
+CARD_W = 25.0  # ConnectX-7 at 400 Gb/s, network.csv
+
+
+def is_air(node):
+    """1 where air cools a metered node."""
+    return 1.0 * ("-air-" in node["name"])
+
+
+def test_fans_are_of_air_and_rise_with_the_work():
+    """A node in water would pay for fans, or one in air for none."""
+    assert fan_w(PLAIN, 0.5, 1.0) == 75
+    assert fan_w(PLAIN, 0.5, 0.0) == 0
+    air, water = (server_w(PLAIN, 1.0, 0.2, 0.2, is_air) for is_air in (1.0, 0.0))
+    assert air - water == pytest.approx(100)
+
+
+def test_the_planner_draws_for_a_host_what_metered_nodes_were_fitted_with():
+    """Validation of nodes would speak of another host than the one that plans are billed for."""
+    with (ROOT / "costdata/tables/rules/node_hosts.csv").open() as file:
+        fitted = {row["parameter"]: float(row["fitted"]) for row in csv.DictReader(file)}
+    curve = shipped("H100-SXM")
+    assert host_w(curve, 1.0) + CARD_W == pytest.approx(fitted["liquid_host_w"], rel=0.02)
+    assert fan_w(curve, 1.0, 1.0) == pytest.approx(fitted["fan_w"], rel=0.01)
 
 
 def test_power_adds_context_memory_arithmetic_and_links():
@@ -98,7 +125,8 @@ def test_eight_h100_under_load_draw_what_such_nodes_draw():
 @pytest.mark.parametrize("node", [n for n in nodes() if "steady_w" in n], ids=lambda n: n["name"])
 def test_steady_node_power_is_near_the_meter(node):
     """Energy, cooling and carbon of a training job would be off by more than 12 %."""
-    got = 8 * server_w(shipped(node["accelerator"]), 1.0, **BUSY)
+    server = server_w(shipped(node["accelerator"]), 1.0, **BUSY, is_air=is_air(node))
+    got = 8 * (server + CARD_W)
     assert got == pytest.approx(node["steady_w"], rel=node["tolerance_frac"])
 
 
@@ -106,8 +134,8 @@ def test_steady_node_power_is_near_the_meter(node):
 def test_idle_node_power_is_near_the_meter(node):
     """Bubbles, restarts and stranded nodes would be billed wrong."""
     curve = shipped(node["accelerator"])
-    got = 8 * (curve.idle_w + host_w(curve, 0.0))
-    assert got == pytest.approx(node["floor_w"], rel=0.17)  # both coolings, one curve
+    around_w = host_w(curve, 0.0) + fan_w(curve, 0.0, is_air(node)) + CARD_W
+    assert 8 * (curve.idle_w + around_w) == pytest.approx(node["floor_w"], rel=0.1)
 
 
 def test_a_slower_job_on_more_nodes_draws_less_per_node():
