@@ -46,9 +46,35 @@ def most_prompts(lane: Lane) -> Floats:
 
 
 def prompts_step_s(lane: Lane, prompts: Floats) -> Floats:
-    """A step of so many prompts of every copy; (n,) [s]."""
-    carried = carried_by(lane, prompts, np.ones(prompts.shape), lane.budget_tokens)
-    return lane_step_s(lane, lane.nobody, carried)
+    """A mean step of so many prompts of every copy; (n,) [s].
+
+    Notes
+    -----
+    Over lengths of one of them: a short one alone takes as long as its launches.
+    """
+    if lane.curves.shared is not None:
+        carried = carried_by(lane, prompts, np.ones(prompts.shape), lane.budget_tokens)
+        return lane_step_s(lane, lane.nobody, carried)
+    lengths = np.array(_lengths(lane))
+    apart = lengths - lane.mix.prompt_tokens_mean
+    whole = prompts * lane.mix.prompt_tokens_mean
+    room = (lane.budget_tokens - whole) / max(float(apart.max()), 1.0)
+    varies = np.minimum(prompts, 1.0) * np.clip(room, 0.0, 1.0)  # a full step is full
+    total: Floats = np.zeros(prompts.shape)
+    for one in apart:
+        tokens = np.maximum(whole + varies * one, 0.0)
+        total = total + lane_step_s(lane, lane.nobody, Carried(tokens, prompts, tokens))
+    return total / len(lengths)
+
+
+SHARES = 4
+"""Of the prompts by length, each with its mean: a step is nearly straight within one."""
+
+
+def _lengths(lane: Lane) -> list[float]:
+    """Lengths that stand for equal shares of the prompts."""
+    parts = np.array_split(lane.mix.prompt_tokens, min(SHARES, len(lane.mix.prompt_tokens)))
+    return [float(part.mean()) for part in parts]
 
 
 def most_prompts_per_s(lane: Lane) -> Floats:
@@ -124,8 +150,9 @@ def prompt_times(lane: Lane, at: PromptPace, lanes: Column = 1.0) -> PromptTimes
     found_sd = at.step_s * np.sqrt(np.maximum(relative * (1.0 + relative), 0.0))
     residual_s = 0.5 * found_s
     others = at.requests_per_s * found_s
-    alone_s = _own_s(lane, 0.0 * others)
-    shared_s = _own_s(lane, others)
+    each_s = np.stack([_own_s(lane, 0.0 * others, share) for share in _lengths(lane)])
+    alone_s = each_s.mean(axis=0)
+    shared_s = alone_s + np.maximum(_own_s(lane, others) - _own_s(lane, 0.0 * others), 0.0)
     own_s = alone_s + busy * (shared_s - alone_s)
     queue_s, queue_sd = _budget_queue(lane, at)
     host_s = engine.request_s + engine.prompt_token_s * mix.prompt_tokens_mean
@@ -139,7 +166,9 @@ def prompt_times(lane: Lane, at: PromptPace, lanes: Column = 1.0) -> PromptTimes
     mean_s = sum(terms.values()) - engine.request_s
     shortest_s = _own_s(lane, 0.0 * others, float(mix.prompt_tokens[0]))
     least_s = shortest_s + engine.prompt_token_s * float(mix.prompt_tokens[0])
-    own_sd = (at.token_s + engine.prompt_token_s) * mix.prompt_sd_tokens
+    within = np.maximum(mix.prompt_sd_tokens**2 - np.var(_lengths(lane)), 0.0)
+    own_sd = np.sqrt(each_s.var(axis=0) + at.token_s**2 * within)
+    own_sd = own_sd + engine.prompt_token_s * mix.prompt_sd_tokens
     each = mix.prompt_sd_tokens**2 + mix.prompt_tokens_mean**2
     follow = at.token_s * at.requests_per_s * mix.prompt_tokens_mean
     whole_s = residual_s + shared_s - alone_s
@@ -158,7 +187,12 @@ def prompt_times(lane: Lane, at: PromptPace, lanes: Column = 1.0) -> PromptTimes
 
 
 def _emptiest(lane: Lane, at: PromptPace, seen: PromptTimes, lanes: Column) -> PromptTimes:
-    """The same where a router gives to the emptiest of some lanes, each prompt a step.
+    """The same where a router gives to the emptiest of some lanes.
+
+    Notes
+    -----
+    It waits only where all are busy, and then no longer than in a lane of its own, whose step
+    takes all who wait.
 
     References
     ----------
@@ -166,24 +200,25 @@ def _emptiest(lane: Lane, at: PromptPace, seen: PromptTimes, lanes: Column) -> P
     (1959) for services that vary.
     """
     alone_s = seen.terms["own_step"]
-    relative = (at.token_s * lane.mix.prompt_sd_tokens / alone_s) ** 2
+    relative = (seen.own_sd_s / alone_s) ** 2
     use = np.minimum(at.requests_per_s * alone_s, 1.0 - 1e-9)
     waits = use ** (np.sqrt(2.0 * (lanes + 1.0)) - 1.0)
-    each_s = alone_s * (1.0 + relative) / 2.0 / (lanes * (1.0 - use))
     named = ("step_under_way", "full_budgets_before", "others_in_own_step")
     more_s = sum(seen.terms[name] for name in named)
-    is_less = (np.asarray(lanes) > 1.0) & (waits * each_s < more_s)
-    terms = {n: np.where(is_less, 0.0, t) if n in named else t for n, t in seen.terms.items()}
-    terms["step_under_way"] = np.where(is_less, waits * each_s, terms["step_under_way"])
+    alike_s = alone_s * (1.0 + relative) / 2.0 / (lanes * (1.0 - use))
+    each_s = np.minimum(alike_s, more_s / np.maximum(at.busy_frac, 1e-9))
+    is_many = np.asarray(lanes) > 1.0
+    terms = {n: np.where(is_many, 0.0, t) if n in named else t for n, t in seen.terms.items()}
+    terms["step_under_way"] = np.where(is_many, waits * each_s, terms["step_under_way"])
     own = seen.spread
     mean_s = np.maximum(own.mean_s - more_s + waits * each_s, 1e-9)
     variance = seen.own_sd_s**2 + waits * (2.0 - waits) * each_s**2
     spread = Spread(
-        np.where(is_less, mean_s, own.mean_s),
-        np.where(is_less, np.sqrt(variance), own.sd_s),
+        np.where(is_many, mean_s, own.mean_s),
+        np.where(is_many, np.sqrt(variance), own.sd_s),
         own.constant_s,
     )
-    return PromptTimes(spread, np.where(is_less, alone_s, seen.own_s), seen.own_sd_s, terms)
+    return PromptTimes(spread, np.where(is_many, alone_s, seen.own_s), seen.own_sd_s, terms)
 
 
 def _relative(lane: Lane, at: PromptPace) -> Floats:
