@@ -165,9 +165,9 @@ def test_kernels_written_for_one_architecture_are_refused_on_another():
 @pytest.mark.parametrize(
     ("protocol", "where", "told"),
     [
-        ("fit", [], "wanted shipped, fitted"),
-        ("leave_one_out", [], "wanted shipped, fitted"),
-        ("one_factor:", [], "wanted shipped, fitted"),
+        ("fit", [], "wanted shipped, kernels, fitted"),
+        ("leave_one_out", [], "wanted shipped, kernels, fitted"),
+        ("one_factor:", [], "wanted shipped, kernels, fitted"),
         ("leave_one_out:planet", [], "no row has the column planet"),
         ("fitted", ["source_group=korthikanti"], "too few"),
         ("leave_one_out:source_group", ["source_group=mosaic"], "leaves none"),

@@ -11,6 +11,7 @@ from small import DENSE, ended, engine_of, planner, planner_process, with_lines
 
 import planner.runs.work as running
 from planner.archive.store import Archive
+from planner.runs.physics import PHYSICS
 from planner.runs.run import run_study
 from planner.search.choice import Budget
 from simkernel.errors import PlanError
@@ -113,7 +114,7 @@ def test_no_plan_is_evaluated_twice(driver, tmp_path, monkeypatch):
 
     seen = []
 
-    train = sweep.PHYSICS["train"]
+    train = PHYSICS["train"]
 
     def watched(asked, columns, accelerator, evaluate=train.evaluate):
         rows = zip(*(np.asarray(columns[name]).tolist() for name in sorted(columns)), strict=True)
@@ -121,7 +122,7 @@ def test_no_plan_is_evaluated_twice(driver, tmp_path, monkeypatch):
         return evaluate(asked, columns, accelerator)
 
     for room in (sweep, seam):
-        monkeypatch.setattr(room, "PHYSICS", {"train": replace(train, evaluate=watched)})
+        monkeypatch.setattr(room, "physics_of", lambda study: replace(train, evaluate=watched))
     first = run_of(driver, tmp_path / "x.duckdb", {"budget": Budget(500)})
     last = run_of(driver, tmp_path / "x.duckdb", {"is_resumed": True})
     assert first.state == "stopped"

@@ -39,6 +39,7 @@ LEVELS = {
 PLAIN = {
     "devices": 64,
     "supernode_devices": 8,
+    "chassis_devices": 4,
     "tensor_parallel": 1,
     "pipeline_parallel": 1,
     "context_parallel": 1,

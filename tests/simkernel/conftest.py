@@ -45,7 +45,7 @@ def chip(**changes):
         "stream": StreamCurve(one * 0.85, one * 2e-6),
         "scaleup": LinkCurve(link * 0.8, link * 8e-6, link * 5e-7, link * 0.0, link * 0.0),
         "scaleout": LinkCurve(link * 0.85, link * 1e-5, link * 2e-6, link * 0.0, link * 0.0),
-        "power": PowerCurve(*(one * v for v in (70, 100, 150, 1, 450, 1, 0, 700, 150, 300))),
+        "power": PowerCurve(*(one * v for v in (70, 100, 150, 1, 450, 1, 0, 700, 150, 300, 0, 0))),
     }
     return Chips(**{**base, **changes})
 
