@@ -10,9 +10,6 @@ from costdata.own_or_rent import CAPITAL
 from planner.uncertainty.inputs import Inputs
 from simkernel.columns import Floats
 
-IT = ("servers", "stranded", "spares", "head_nodes")
-"""Terms of capital that live as long as the IT."""
-
 
 @dataclass(frozen=True)
 class Cash:
@@ -21,8 +18,8 @@ class Cash:
     Parameters
     ----------
     years : 0 to the life
-    paid : capital, less what it is worth at the end
-    charged : a year's share of parts that live longer or shorter
+    paid : all that is paid up front, in year 0
+    left : what the parts are worth at the end, in the last year
     running : running cost
     rent : rent that is not paid
     wacc_frac : interest per year
@@ -30,7 +27,7 @@ class Cash:
 
     years: Floats
     paid: Floats
-    charged: Floats
+    left: Floats
     running: Floats
     rent: Floats
     wacc_frac: float
@@ -38,7 +35,12 @@ class Cash:
     @property
     def net(self) -> Floats:
         """What is left of each year."""
-        return np.asarray(self.rent - self.paid - self.charged - self.running)
+        return self.of_use + self.left
+
+    @property
+    def of_use(self) -> Floats:
+        """The same without what is left at the end."""
+        return np.asarray(self.rent - self.paid - self.running)
 
     @property
     def cumulative(self) -> Floats:
@@ -60,9 +62,13 @@ def cash_of(one: Inputs) -> Cash | None:
 
     Notes
     -----
-    Worth today is `npv_usd` of hardware studies. A life that is not whole ends within its last
-    year; what is earned in part of it is shared by time. Taxes stand in the yearly charge, not in
-    these years: where a study has them there is no such table.
+    Worth today is `npv_usd` of hardware studies. All capital is paid in year 0, as the figure
+    paid up front has it, so that the sum without what is left meets zero after `payback_months`.
+    What is left at the end is the residual value of the IT, with what parts that live longer are
+    still worth, less what replacing shorter-lived ones has cost by then: the worth at which the
+    years come to their yearly charges. A life that is not whole ends within its last year; what is
+    earned in part of it is shared by time. Taxes stand in the yearly charge, not in these years:
+    where a study has them there is no such table.
     """
     costs = one.costs()
     rent_usd = float(np.asarray(costs.rented.usd_per_year)[0])
@@ -72,16 +78,16 @@ def cash_of(one: Inputs) -> Cash | None:
         return None
     capital = {n: float(np.asarray(v)[0]) for n, v in costs.capex.terms.items()}
     year = {n: float(np.asarray(v)[0]) for n, v in costs.year.terms.items()}
-    own_usd = sum(capital[name] for name in IT)
     years = np.append(np.arange(np.ceil(life)), life)
     share = np.append(0.0, np.diff(years))
     share = np.where(share > 0, _worth_share(share, years, wacc), 0.0)
-    paid = np.zeros(len(years))
-    paid[0] = own_usd
-    paid[-1] -= own_usd * float(terms.residual_frac[0])
-    running = sum(year.values()) - sum(year[name] for name in CAPITAL)
-    charged = year["network"] + year["storage"] + year["facility"]
-    return Cash(years, paid, charged * share, running * share, rent_usd * share, wacc)
+    paid, left = np.zeros(len(years)), np.zeros(len(years))
+    paid[0] = sum(capital.values())
+    repaid = sum(year[name] for name in CAPITAL)
+    worth_today = share / (1.0 + wacc) ** years
+    left[-1] = (paid[0] - repaid * worth_today.sum()) * (1.0 + wacc) ** life
+    running = sum(year.values()) - repaid
+    return Cash(years, paid, left, running * share, rent_usd * share, wacc)
 
 
 def _worth_share(share: Floats, years: Floats, wacc: float) -> Floats:

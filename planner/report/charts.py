@@ -107,13 +107,18 @@ def _axis(channel: Any, field: str, title: str) -> Any:
 
 
 def cash(money: Cash, say: Say) -> Spec:
-    """Net money of each year as bars, their sum as a line."""
+    """Net money of each year as bars, their sum as a line, without and with what is left."""
     factor, unit = scale_of("USD", [*money.net, *money.cumulative])
+    sums = np.append(np.cumsum(money.of_use), money.cumulative[-1])
     rows = [
-        {"year": f"{year:.4g}", "net": float(net / factor), "sum": float(total / factor)}
-        for year, net, total in zip(money.years, money.net, money.cumulative, strict=True)
+        {"year": f"{year:.4g}", "net": float(net / factor)}
+        for year, net in zip(money.years, money.net, strict=True)
     ]
     order = [str(row["year"]) for row in rows]
+    points = [
+        {"year": year, "sum": float(total / factor), "place": place}
+        for place, (year, total) in enumerate(zip([*order, order[-1]], sums, strict=True))
+    ]
     base = alt.Chart(alt.InlineData(values=rows))
     is_zh = say.language == "zh"
     year, amount = ("时间 [年]", "金额") if is_zh else ("time [years]", "money")
@@ -122,7 +127,11 @@ def cash(money: Cash, say: Say) -> Spec:
     bars = base.mark_bar(size=34).encode(
         x=x, y=alt.Y("net:Q", title=f"{amount} [{unit}]"), color=tone
     )
-    line = base.mark_line(point=True, color="#222222").encode(x=x, y="sum:Q")
+    line = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_line(point=True, color="#222222")
+        .encode(x=x, y="sum:Q", order="place:Q")
+    )
     return spec_of((bars + line).properties(width=WIDTH_PX, height=HEIGHT_PX - 60))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from costdata.tco import MONTHS_PER_YEAR
 from planner.documents.figures import figure
 from planner.report import charts
 from planner.report.blocks import Block, Heading, Picture, Table, Words
@@ -23,10 +24,11 @@ def cash(got: Gathered, say: Say) -> Iterator[Block]:
         yield Words(say("no_cash"))
         return
     months, total = got.value("payback_months"), float(flow.cumulative[-1])
-    is_repaid = total > 0 and np.isfinite(months)
-    key = "cash_title" if is_repaid else "cash_title_never"
+    is_repaid = bool(months <= flow.years[-1] * MONTHS_PER_YEAR)
+    key = "cash_title" if is_repaid else "cash_title_end" if total > 0 else "cash_title_never"
     title = say(key, months=figure(months), total=money(abs(total)))
-    yield Picture(title, say("cash_words"), charts.cash(flow, say))
+    words = say("cash_words", capex=money(flow.paid[0]), left=money(flow.left[-1]))
+    yield Picture(title, words, charts.cash(flow, say))
     terms = got.ends.middle.terms
     yield Words(
         say(

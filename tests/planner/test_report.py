@@ -94,6 +94,18 @@ def test_cash_of_every_year_comes_to_the_worth_of_the_run(owned):
     assert owned.cash.net[0] < 0 < owned.cash.net[1]
 
 
+@pytest.mark.parametrize("which", ["got", "owned"])
+def test_the_line_of_the_cash_meets_zero_where_the_payback_says(which, request):
+    """The chart would begin at another amount than is signed for, and cross in another month."""
+    run = request.getfixturevalue(which)
+    flow, months = run.cash, run.value("payback_months")
+    assert -flow.net[0] == pytest.approx(run.value("capex_usd"), rel=1e-9)
+    sums = np.cumsum(flow.of_use)
+    assert np.isfinite(months)
+    drawn = np.interp(0.0, sums, flow.years) if sums[-1] > 0 else -sums[0] / flow.of_use[1]
+    assert 12 * drawn == pytest.approx(months, rel=1e-9)
+
+
 def test_a_scenario_of_dearer_servers_is_what_recost_answers(db, got):
     """Two ways of the same tool would give two costs for one question."""
     name = got.word("accelerator")
