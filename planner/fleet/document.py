@@ -13,10 +13,10 @@ from planner.documents.ruled import table_text
 from planner.explain.plan import plain
 from planner.fleet.baselines import NOTHING, RENTED
 from planner.fleet.payback import payback_months, payback_words
-from planner.fleet.row import BASELINES, CALENDAR, WORTH
+from planner.fleet.row import BASELINES, CALENDAR, FORM, WORTH
 from planner.fleet.worth_words import worth_words
 from planner.metrics import METRICS
-from simkernel.errors import BadStudy
+from simkernel.errors import BadFile, BadStudy
 
 HEADS = ("period", "arrives", "rent", "at work", "runs", "capital", "running", "rent paid", "MW")
 ORDER_HEADS = (
@@ -34,8 +34,17 @@ def purchase_document(front: Mapping[str, Any], row: int) -> dict[str, Any]:
     ----------
     front : columns of the stored front, (n,)
     row : of it
+
+    Raises
+    ------
+    BadFile : another version stored it, in another form
     """
     plan = json.loads(str(front[CALENDAR][row]))
+    if plan.get("form") != FORM:
+        raise BadFile(
+            f"purchase plans of this run are stored in form {plan.get('form', 1)}, and this "
+            f"version reads form {FORM}: run the study again"
+        )
     known = [n for n in METRICS if n in front and front[n][row] is not np.ma.masked]
     figures = {name: plain(front[name][row]) for name in known}
     compared = _of_any(front, BASELINES)

@@ -22,6 +22,9 @@ from simkernel.errors import PlanError
 CALENDAR, WORTH, BASELINES = "calendar", "worth_of_more", "baselines"
 """Columns of JSON: the plan period by period, what more of each limit is worth, other plans."""
 
+FORM = 2
+"""Of what these columns hold; raised when a name comes or goes, so that older runs are told."""
+
 
 def row_of(
     problem: Problem,
@@ -46,7 +49,7 @@ def row_of(
     faults = broken(problem, plan, found)
     if faults:
         raise PlanError(f"a purchase plan breaks its own rules: {'; '.join(faults)}")
-    told = {**calendar(problem, plan, found), **left_over(problem, found)}
+    told = {"form": FORM, **calendar(problem, plan, found), **left_over(problem, found)}
     rent_usd = baselines.get(RENTED, {}).get("own_npv_usd", np.nan)
     chance, tail_frac = problem.tree.chance, problem.risk.tail_frac
     standing = [a for a, there in zip(problem.assets, found.there, strict=True) if there.any()]

@@ -1,5 +1,6 @@
 """What is said of a purchase plan: its worth, payback, baselines, orders; what is known of it."""
 
+import json
 from dataclasses import replace
 from datetime import date
 
@@ -8,6 +9,7 @@ import pytest
 from fleet_cases import asset, buy, lot_of, problem, rent, solved
 
 from planner.fleet.baselines import AT_ONCE, RENTED, baselines
+from planner.fleet.document import purchase_document
 from planner.fleet.follow import books
 from planner.fleet.front import Front
 from planner.fleet.orders import orders
@@ -15,10 +17,15 @@ from planner.fleet.payback import payback_months, payback_words
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Horizon, Option, Risk, Run
 from planner.fleet.program import COST, TAIL, Program
+from planner.fleet.row import CALENDAR, FORM, row_of
 from planner.fleet.tail import tail_mean
 from planner.fleet.tree import Branch, tree_of
 from planner.fleet.worth import Effort, gained
 from planner.fleet.worth_words import worth_words
+from simkernel.errors import BadFile
+
+NAMES = ["binding", "bound", "caps", "cash_usd", "chips", "form", "futures", "gap_frac", "gates",
+         "left_usd", "orders", "periods", "status", "stranded_mw", "stranded_usd"]  # fmt: skip
 
 EXACT = Effort(COST, 1e-7, 20.0)
 FUTURES = [Branch("boom", 1, 0.1, {"chat": 1.0}), Branch("bust", 1, 0.9, {"chat": 0.0})]
@@ -137,3 +144,15 @@ def test_a_run_goes_on_when_a_unit_is_lost():
     assert solved(one).ordered.sum() == 2
     safe = replace(one, limits=replace(one.limits, survive_units=1))
     assert solved(safe).ordered.sum() == 3
+
+
+def test_a_plan_stored_in_another_form_is_told_so():
+    """A run of last month would end in a traceback, or be read by names of now."""
+    one = problem([asset(), lot_of()], [buy([20, 20], lead=1, term=1), rent(90, 1, 2)], [0.0, 1.0])
+    row = row_of(one, Program(one).solve(COST, 1e-7), 0, {}, {})
+    stored = json.loads(row[CALENDAR][0])
+    assert (stored["form"], sorted(stored)) == (2, NAMES), "raise planner.fleet.row.FORM"
+    assert purchase_document(row, 0)["calendar"] == stored["periods"]
+    row[CALENDAR][0] = json.dumps({**stored, "form": FORM - 1})
+    with pytest.raises(BadFile, match="run the study again"):
+        purchase_document(row, 0)
