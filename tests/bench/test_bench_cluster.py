@@ -30,8 +30,11 @@ ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "studies" / "deepseek_v3_training.toml"
 PLANNER = (sys.executable, "-c", "from planner.cli import main; main()")
 PAIRS = int(os.environ.get("PLANNER_PAIRS", "3"))
-SETTINGS = ("power_cap_frac=[0.8, 1.0]", "devices=[2048, 8192]", "gbs=[3840, 7680, 15360]")
-"""A part of the main job in batches of half a second and more."""
+SETTINGS = (
+    *("power_cap_frac=[0.7, 0.8, 0.9, 1.0]", "devices=[2048, 4096, 8192]"),
+    "gbs=[3840, 7680, 15360]",
+)
+"""A part of the main job that keeps a core busy for half a minute: loading takes one second."""
 
 NAP_S, NAPS = 0.5, 24
 POLL_S = 0.1
