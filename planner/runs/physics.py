@@ -15,9 +15,10 @@ from planner.serving import engine as serve
 from planner.serving import evaluate as serve_evaluate
 from planner.serving.rules import serve_bill_rules, serve_rules
 from planner.serving.survivors import replayed_plan
+from planner.space.bill_rules import bill_rules
 from planner.space.blocks import Ints
 from planner.space.rule import Rule
-from planner.space.rules import bill_rules, train_rules
+from planner.space.rules import train_rules
 from planner.study.pools import has_pools
 from planner.study.read import Study
 from planner.training import engine as train

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from planner.axes import DERIVED, TWO_BATCHES
+from planner.space.bill_rules import bill_rules
 from planner.space.rule import Columns, Context, Mask, Rule
 from planner.space.rules import (
-    bill_rules,
     groups_nest,
     model_rules,
     placement_is_first,

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.axes import ALL, AXES, CATALOGUE, COUNTS, DERIVED, OFFERED, Level
+from planner.space.bill_rules import bill_rules
 from planner.space.rule import ChipSizes, Context, ModelCounts, Rule
-from planner.space.rules import bill_rules, train_rules
+from planner.space.rules import train_rules
 from planner.study.read import Study
 from simkernel.errors import BadStudy, unknown
 

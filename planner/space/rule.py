@@ -41,8 +41,9 @@ class ChipSizes:
 
     `unit_devices` is what is sold as one piece, 0 for a host, and `ports_per_host` scale-out ports
     of a host, 0 for one each device; `chassis_options` are hosts of other sizes that a study takes
-    for a what-if. `precisions` are the matrix precisions it has; () for all. `has_host` says that
-    memory of the host and the link to it are known, `has_pool` the same of a memory pool.
+    for a what-if, `topology` the shape of its domains as sold. `precisions` are the matrix
+    precisions it has; () for all. `has_host` says that memory of the host and the link to it are
+    known, `has_pool` the same of a memory pool.
     """
 
     domain_options: tuple[int, ...]
@@ -53,6 +54,7 @@ class ChipSizes:
     unit_devices: int = 0
     ports_per_host: int = 0
     chassis_options: tuple[int, ...] = ()
+    topology: str = "switched"
 
 
 @dataclass(frozen=True)

@@ -68,57 +68,6 @@ def _heads(kind: LayerKind) -> tuple[int, int]:
     return core.heads, core.kv_heads if core.kind == "softmax" else 0
 
 
-def bill_rules() -> tuple[Rule, ...]:
-    """Rules on what is bought; they read one bill at a time."""
-    return (
-        Rule(
-            "supernode_not_offered",
-            ("accelerator", "supernode_devices"),
-            lambda c, x: c["supernode_devices"] in x.chip.domain_options,
-            "the chip is not sold in scale-up domains of this size",
-        ),
-        Rule(
-            "supernode_larger_than_job",
-            ("accelerator", "supernode_devices", "devices"),
-            _is_smallest_useful_domain,
-            "a smaller domain already holds all devices",
-        ),
-        Rule(
-            "chassis_not_offered",
-            ("accelerator", "chassis_devices"),
-            lambda c, x: (
-                c["chassis_devices"] in (x.chip.devices_per_host, *x.chip.chassis_options)
-            ),
-            "the chip is not sold in servers of this size; network.any_chassis takes any, what if",
-        ),
-        Rule(
-            "chassis_cuts_domains",
-            ("accelerator", "chassis_devices", "supernode_devices"),
-            _is_whole_in,
-            "domains, servers and what is sold as one piece do not hold each other whole, or a "
-            "server has a part of a network port",
-        ),
-    )
-
-
-def _is_whole_in(values: Columns, context: Context) -> bool:
-    """Of server and domain one holds the other whole, racks hold whole servers, ports are whole.
-
-    The chip's own server is as it is sold, whatever its domains are.
-    """
-    chip = context.chip
-    chassis, domain = int(values["chassis_devices"]), int(values["supernode_devices"])
-    if chassis == chip.devices_per_host:
-        return True
-    is_rack = chip.unit_devices > chip.devices_per_host
-    ports = (chip.ports_per_host or chip.devices_per_host) * chassis
-    return (
-        max(domain, chassis) % min(domain, chassis) == 0
-        and ports % chip.devices_per_host == 0
-        and not (is_rack and chip.unit_devices % chassis)
-    )
-
-
 def train_rules() -> tuple[Rule, ...]:
     """Rules on how the devices are used, in the order in which they are told."""
     return (
@@ -342,11 +291,6 @@ def _repeats() -> tuple[Rule, ...]:
             "and gradients until its step ends, so stages 2 and 3 are stage 1 there",
         ),
     )
-
-
-def _is_smallest_useful_domain(c: Columns, x: Context) -> bool:
-    smaller = [size for size in x.chip.domain_options if size < c["supernode_devices"]]
-    return not smaller or max(smaller) < c["devices"]
 
 
 def _divides_all(degree: Any, counts: Sequence[int]) -> Mask:

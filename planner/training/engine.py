@@ -28,7 +28,7 @@ from planner.study.parts import PowerLaw, TrainWorkload
 from planner.study.read import Study
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
-from simkernel.hardware import PRECISIONS, Chips
+from simkernel.hardware import PRECISIONS, TOPOLOGIES, Chips
 from simkernel.memory import Reserve
 from simkernel.models import parameters, training_flop_per_token
 from simkernel.workload import TrainingJob
@@ -299,6 +299,7 @@ def sizes_of_chips(
             has_pool=has_pool,
             unit_devices=catalog.purchase_unit(name).devices,
             ports_per_host=facts.nics_per_host or 0,
+            topology=TOPOLOGIES[int(chip.scaleup_topology_code[0])],
         )
     return sizes, missing
 

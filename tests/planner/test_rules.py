@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from planner.axes import AXES
+from planner.space.bill_rules import bill_rules
 from planner.space.rule import ChipSizes, Context, ModelCounts
-from planner.space.rules import bill_rules, model_counts, train_rules
+from planner.space.rules import model_counts, train_rules
 from planner.study.parts import TrainWorkload
 from simkernel.models import Core, LayerKind, Model
 
@@ -40,6 +41,7 @@ PLAIN = {
     "devices": 64,
     "supernode_devices": 8,
     "chassis_devices": 4,
+    "scaleup_topology": "catalogue",
     "tensor_parallel": 1,
     "pipeline_parallel": 1,
     "context_parallel": 1,
@@ -118,6 +120,9 @@ def broken(model, **values):
             {"experts_need_sequence_parallel"},
         ),
         (GQA, {"supernode_devices": 32}, {"supernode_not_offered"}),
+        (GQA, {"scaleup_topology": "none"}, {"scaleup_topology_does_not_join_domain"}),
+        (GQA, {"scaleup_topology": "bridge"}, {"scaleup_topology_does_not_join_domain"}),
+        (GQA, {"scaleup_topology": "full_mesh"}, set()),
         (GQA, {"devices": 8, "supernode_devices": 16}, {"supernode_larger_than_job"}),
         (GQA, {"devices": 12, "supernode_devices": 16, "global_batch_sequences": 12}, set()),
         (GQA, {"tensor_parallel": 64, "zero_stage": 0}, set()),
@@ -370,3 +375,19 @@ def test_nothing_is_put_into_a_host_that_nobody_knows():
         chip = ChipSizes((8,), 8, ("bf16",), has_host)
         found = rule.allows({"offload": np.array([0, 1])}, Context(GQA, chip, LEVELS))
         assert list(found) == allowed
+
+
+@pytest.mark.parametrize(("shape", "most"), [("none", 1), ("bridge", 2)])
+def test_a_domain_is_no_larger_than_its_links_join(shape, most):
+    """A what-if domain of cards without links, or in pairs, would run at the rate of a switch."""
+    chip = replace(CHIP, topology=shape, domain_options=(1, 2, 4))
+    rule = next(r for r in bill_rules() if r.name == "scaleup_topology_does_not_join_domain")
+    context = Context(GQA, chip, LEVELS)
+    allowed = [
+        n
+        for n in chip.domain_options
+        if rule.allows({"scaleup_topology": "catalogue", "supernode_devices": n}, context)
+    ]
+    assert allowed == [n for n in chip.domain_options if n <= most]
+    switched = {"scaleup_topology": "switched", "supernode_devices": 4}
+    assert rule.allows(switched, context)
