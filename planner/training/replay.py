@@ -8,7 +8,8 @@ same replay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -262,7 +263,7 @@ def _outages(degraded: Sequence[Degraded], devices: int) -> Outages:
     BadStudy : a stage that is not there, a port that never comes back, an end before the start
     """
     faults: list[str] = []
-    changes: list[tuple[float, int, float]] = []
+    spans: dict[int, list[tuple[float, float, float]]] = {}
     for i, one in enumerate(degraded):
         where = f"network.degraded {i + 1}"
         if one.stage >= devices:
@@ -273,16 +274,31 @@ def _outages(degraded: Sequence[Degraded], devices: int) -> Outages:
             faults.append(
                 f"{where}: until {one.until_s:g} s, from {one.from_s:g} s; give it later"
             )
-        link = OWN_LINKS * one.stage + PORTS[one.port]
-        changes.append((one.from_s, link, one.left_frac))
-        if one.until_s is not None:
-            changes.append((one.until_s, link, 1.0))
+        until_s = np.inf if one.until_s is None else one.until_s
+        port = OWN_LINKS * one.stage + PORTS[one.port]
+        spans.setdefault(port, []).append((one.from_s, until_s, one.left_frac))
     if faults:
         raise BadStudy(*faults)
+    changes = [change for link, own in spans.items() for change in _changes(link, own)]
     if not changes:
         return NO_OUTAGES
     at_s, links, left_frac = (np.array(column) for column in zip(*sorted(changes), strict=True))
     return Outages(at_s, links.astype(np.int64), left_frac)
+
+
+def _changes(
+    link: int, spans: Sequence[tuple[float, float, float]]
+) -> Iterator[tuple[float, int, float]]:
+    """What is left of a link whenever a fault on it starts or ends: the product of those at work.
+
+    Parameters
+    ----------
+    spans : start, end (infinite for good) and what each leaves
+    """
+    edges = {edge for start_s, end_s, _ in spans for edge in (start_s, end_s)}
+    for at_s in sorted(edges - {np.inf}):
+        left = [frac for start_s, end_s, frac in spans if start_s <= at_s < end_s]
+        yield at_s, link, math.prod(left)
 
 
 def _draw(plan: Ready, seed: int) -> Draw:

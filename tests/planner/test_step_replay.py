@@ -15,9 +15,12 @@ from planner.runs.refine import SPREAD
 from planner.runs.run import run_study
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
+from planner.study.network import Degraded
 from planner.study.settings import with_settings
 from planner.training.engine import catalogue_names, prepare
+from planner.training.replay import _outages
 from simkernel.errors import BadStudy
+from simkernel.replay.phases import INSIDE, OUTSIDE, OWN_LINKS
 
 PIPED = ("accelerator=H100-SXM", "devices=64", "supernode_devices=8", "ep=8", "pp=4", "tp=1")
 
@@ -206,6 +209,26 @@ def test_a_port_that_is_down_for_a_while_costs_no_more_than_that_while(document)
     outage = "[{stage = 1, port = 'domain', left_frac = 0.0, from_s = 0.0, until_s = 0.5}]"
     found = training_replay_document(study(f"network.degraded={outage}"), seeds=2)["replay"]
     assert healthy_s < found["step_s"]["value"] <= healthy_s + 0.5 * 1.001
+
+
+def test_faults_of_one_port_add_up_while_both_last_and_end_one_by_one():
+    """The last entry would heal a worse fault, and the end of one would mend the other."""
+    faults = (
+        Degraded(1, "domain", 0.25, 0.0, 4.0),
+        Degraded(1, "domain", 0.5, 1.0, 2.0),
+        Degraded(0, "scaleout", 0.5, 1.0),
+        Degraded(1, "domain", 0.75, 4.0, 5.0),
+    )
+    found = _outages(faults, devices=2)
+    inside, outside = OWN_LINKS + INSIDE, OUTSIDE
+    assert list(zip(*(column.tolist() for column in found), strict=True)) == [
+        (0.0, inside, 0.25),
+        (1.0, outside, 0.5),
+        (1.0, inside, 0.125),
+        (2.0, inside, 0.25),
+        (4.0, inside, 0.75),
+        (5.0, inside, 1.0),
+    ]
 
 
 def test_ports_that_are_not_there_or_never_come_back_are_refused_together():
