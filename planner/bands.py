@@ -117,6 +117,10 @@ AS_STEP = (
 AS_RATE = ("tokens_per_s", "tokens_per_s_per_device", "model_flop_per_s_per_device", "mfu_frac")
 """Those that are as much less."""
 
+OF_PRICES = ("capex_usd",)
+"""Metrics that rest on prices alone where the size of a plan is decided: no curve of a chip moves
+them, so that a chip without measurements has no wider band in them."""
+
 UNVALIDATED_WIDTH = 1.5
 """Bands of chips whose curves are transferred are so many times as wide, as logarithms: our
 choice, since no published run of such a chip says how wide they are."""
@@ -146,9 +150,10 @@ def with_bands(
             own = _at_price(metric.name, band, is_priced, regime)
             low, high = (1.0, 1.0) if metric.name in given else _replayed(metric.name, own, found)
             value = np.asarray(found[metric.name], float)
+            wide = 1.0 if kind == "train" and metric.name in OF_PRICES else width
             most = 1.0 if metric.name.endswith("_frac") else np.inf
-            found[f"{metric.name}_low"] = value * low**width
-            found[f"{metric.name}_high"] = np.minimum(value * high**width, most)
+            found[f"{metric.name}_low"] = value * low**wide
+            found[f"{metric.name}_high"] = np.minimum(value * high**wide, most)
     return found | _headroom(found) | _all_carbon(found) | _means_below_peaks(found)
 
 

@@ -22,7 +22,7 @@ REPLACED = {
     "facility_life_years": ("facility.life.facility",),
     "residual_frac": ("facility.residual.*",),
     "maintenance_frac": ("facility.maintenance.*",),
-    "staff_usd_per_year": ("facility.staff.*", "defaults.staff_usd_per_year"),
+    "staff_usd_per_year": ("facility.staff.*",),
     "colo_usd_per_kw_month": ("facility.colo.*",),
     "facility_usd_per_w": ("facility.colo.*",),
     "usd_per_kwh": ("regions.usd_per_kwh",),
@@ -32,8 +32,7 @@ REPLACED = {
 
 OF_AN_OWNER = ("facility.life.facility", "facility.residual.*", "facility.maintenance.*",
                "defaults.head_node_usd")  # fmt: skip
-OF_A_HOST = ("facility.colo.*", "facility.staff.*", "defaults.staff_usd_per_year",
-             "regions.usd_per_kwh")  # fmt: skip
+OF_A_HOST = ("facility.colo.*", "facility.staff.*", "regions.usd_per_kwh")
 OF_A_PRICE = ("accelerators.price_usd", "accelerators.price_basis", "servers.price_usd")
 """Facts that matter where hardware is owned, where its site is paid, where no price is given."""
 

@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from costdata.nulls import RESERVED
 from planner.documents.figures import figure, human, unit_of
 from planner.report.blocks import Block, Heading, Listing, Points, Table, Words
 from planner.report.decision import banded, plan_name
 from planner.report.gather import MONEY, Gathered
 from planner.report.words import Say
+from planner.uncertainty.draws import QUANTILES
 
 MOST_FACTS = 28
 OF_CURVES = (".efficiency_", ".links.", ".power_curves.", ".engine_curves.", ".engines.")
 """Parts of the names of facts that only an expert can judge."""
+
+DECIDED = ("facility.wacc.default", "facility.life.it", "facility.life.facility")
+"""Facts that no draw moves: a buyer decides them, and their range is its source's alone."""
 
 GRADES = ("guess", "estimate", "paper", "vendor", "measured")
 LONGEST_SOURCE = 90
@@ -85,17 +90,26 @@ def accuracy(got: Gathered, say: Say) -> Iterator[Block]:
         if np.isnan(value) or np.isnan(got.value(f"{name}_low")):
             continue
         cells = [say.metric(name), human(value, unit_of(name)), " – ".join(banded(got, name))]
-        if name in got.odds.values:
-            drawn = got.odds.quantiles(name)[:, at]
+        if name == "capex_usd" or name in got.odds.values:
+            drawn = (
+                got.odds.quantiles(name)[:, at]
+                if name in got.odds.values
+                else np.quantile(got.drawn_alone(name), QUANTILES)
+            )
             cells += [human(float(x), unit_of(name)) for x in drawn]
         rows.append(cells + [""] * (len(heads) - len(cells)))
     yield Table(say("accuracy_table"), heads, rows, (2, 1.5, 2.4, 1.3, 1.3, 1.3))
+    if got.study.kind == "train" and got.word("acquire") == "buy":
+        count = figure(got.value("purchase_units"))
+        yield Words(say("accuracy_units", count=count))
+    elif got.study.kind == "serve" and got.word("acquire") == "buy":
+        yield Words(say("accuracy_fleet"))
 
 
 def register(got: Gathered, say: Say) -> Iterator[Block]:
     """The facts of the run, the weakest first."""
     yield Heading(say("register"))
-    used = got.plan["facts_used"]
+    used, chip = got.plan["facts_used"], got.word("accelerator")
     facts = weakest_first([fact for fact in got.facts if fact["name"] in used])
     unverified = sum(not fact["verified"] for fact in facts)
     heads = [say(f"col_{n}") for n in ("fact", "value", "band", "grade", "as_of", "source")]
@@ -105,6 +119,9 @@ def register(got: Gathered, say: Say) -> Iterator[Block]:
     yield Table(title, heads, rows, (3, 1.3, 1.6, 1.1, 1, 3.4))
     if len(facts) > MOST_FACTS:
         yield Words(say("register_rest", count=figure(len(facts) - MOST_FACTS)))
+    ways = [f"{chip}.{of}.price_usd" for of in ("servers", "accelerators")]
+    if set(ways) <= {fact["name"] for fact in facts}:
+        yield Words(say("which_price", unit=ways[0], device=ways[1]))
     given = given_rows(got.record.start.study_text)
     if given:
         heads = [say(f"col_{n}") for n in ("given", "value")]
@@ -112,10 +129,19 @@ def register(got: Gathered, say: Say) -> Iterator[Block]:
     terms = got.ends.middle.terms
     decided = [
         say("life", years=figure(float(terms.it_life_years[0]))),
-        say("interest", wacc=f"{float(terms.wacc_frac[0]):.2%}"),
+        say("interest", wacc=f"{float(terms.wacc_frac[0]):.2%}") + _range_of(facts, say),
         say("use", used=f"{float(terms.utilisation_frac[0]):.0%}"),
     ]
     yield Words(say("decided", terms=say.listed(decided)))
+
+
+def _range_of(facts: list[dict[str, Any]], say: Say) -> str:
+    """The range that the source of the interest gives; "" where the study decides it."""
+    wacc = next((fact for fact in facts if fact["name"] == DECIDED[0]), None)
+    if wacc is None or wacc["low"] is None:
+        return ""
+    ends = {end: f"{float(wacc[end]):.2%}" for end in ("low", "high")}
+    return say("not_drawn", **ends)
 
 
 def given_rows(text: str) -> list[list[str]]:
@@ -137,15 +163,16 @@ def given_rows(text: str) -> list[list[str]]:
 
 
 def weakest_first(facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Guesses before what was measured, unchecked before checked, words and curves last."""
+    """Guesses first, unchecked before checked; words, curves and what is decided last."""
 
-    def rank(fact: Mapping[str, Any]) -> tuple[bool, bool, int, bool, str]:
+    def rank(fact: Mapping[str, Any]) -> tuple[bool, bool, bool, int, bool, str]:
         grade = fact["grade"]
         place = GRADES.index(grade) if grade in GRADES else len(GRADES)
         name = str(fact["name"])
         is_curve = any(part in name for part in OF_CURVES)
         is_word = bool(fact["words"]) or fact["low"] is None
-        return is_curve, is_word, place, bool(fact["verified"]), name
+        is_decided = name in DECIDED
+        return is_decided, is_curve, is_word, place, bool(fact["verified"]), name
 
     return sorted(facts, key=rank)
 
@@ -179,7 +206,8 @@ def left_out(got: Gathered, say: Say) -> Iterator[Block]:
 def _note(name: str, text: str, say: Say) -> str:
     """A note of a run in words."""
     if name.startswith(UNKNOWN):
-        return say("note_unknown", metric=say.metric(name.removeprefix(UNKNOWN)), why=text)
+        key = "note_none" if text.startswith(RESERVED) else "note_unknown"
+        return say(key, metric=say.metric(name.removeprefix(UNKNOWN)), why=text)
     return f"{name.replace('_', ' ')}: {text}"
 
 
@@ -196,6 +224,7 @@ def reproduce(got: Gathered, say: Say) -> Iterator[Block]:
                 hash=summary.front_hash if summary else "",
                 run=got.record.run,
                 plan=plan_name(got, got.choice.row),
+                site=got.word("site"),
             ),
             say("money_basis", metric=say.metric(MONEY)),
         ]

@@ -12,21 +12,21 @@ from planner.metrics import find_metric
 from planner.report import charts
 from planner.report.blocks import Block, Heading, Picture, Table, Words
 from planner.report.choice import MONEY as MONEY_METRICS
-from planner.report.choice import chosen
+from planner.report.choice import NEAR_FRAC, chosen
 from planner.report.decision import known, plan_name
 from planner.report.gather import MONEY, Gathered
 from planner.report.what_if import SAME_FRAC
 from planner.report.words import Say
 
 MOST_COMPARED = 3
+UP_FRONT = "capex_usd"
 
 
 def candidates(got: Gathered, say: Say) -> Iterator[Block]:
     """The few plans it has to be held against, and what each gains or loses."""
     yield Heading(say("candidates"))
     names = list(got.signs)
-    if MONEY not in names:
-        names.append(MONEY)
+    names += [n for n in (MONEY, UP_FRONT) if n not in names and n in got.front]
     first = [say(f"col_{n}") for n in ("place", "plan", "hardware", "site")]
     heads = [*first, *(say.metric(n) for n in names), say("col_why")]
     rows = [
@@ -41,7 +41,7 @@ def candidates(got: Gathered, say: Say) -> Iterator[Block]:
         for place, row in enumerate(got.choice.rows)
     ]
     title = say("candidates_table", count=len(rows), front=figure(len(got.front["plan"])))
-    shares = [0.6, 1.4, 2.4, 1.1, *(1.5 for _ in names), 3.6]
+    shares = [0.6, 1.4, 2.4, 1.1, *(1.4 for _ in names), 3.2]
     yield Table(title, heads, rows, shares, marked=0)
     yield from _cases(got, say, names)
 
@@ -77,6 +77,8 @@ def _why(got: Gathered, row: int, say: Say) -> str:
     why = (
         say("best_in", metrics=say.listed([say.metric(n) for n in best]))
         if best
+        else say("exchange", most=f"{NEAR_FRAC:.0%}")
+        if row == got.choice.exchange
         else say("balanced")
     )
     if row == got.choice.row:
@@ -113,6 +115,8 @@ def trade_off(got: Gathered, say: Say) -> Iterator[Block]:
     summary = got.record.summary
     if summary:
         masked, rejected = sum(summary.masked.values()), sum(summary.rejected.values())
+        skipped = sum(summary.skipped.values())
+        rest = summary.enumerated - masked - skipped - summary.evaluated
         yield Words(
             say(
                 "lost",
@@ -120,6 +124,8 @@ def trade_off(got: Gathered, say: Say) -> Iterator[Block]:
                 masked=figure(masked),
                 evaluated=figure(summary.evaluated),
                 rejected=figure(rejected),
+                skipped=say("lost_skipped", count=figure(skipped)) if skipped else "",
+                rest=say("lost_rest", count=figure(rest)) if rest > 0 else "",
                 front=figure(len(got.front["plan"])),
             )
         )
@@ -158,4 +164,14 @@ def _front_picture(got: Gathered, say: Say, pair: tuple[str, str]) -> Picture:
         colour = "scenario"
     words = say("front_words", count=figure(len(rows)), x=say.metric(other), y=say.metric(cost))
     title = say("front_title", best=named_best, count=figure(len(rows)))
-    return Picture(title, words, charts.front(got.front, pair, got.choice.row, named, colour, say))
+    return Picture(
+        title,
+        words,
+        charts.front(got.front, pair, got.choice.row, named, colour, say, _bounds(got, pair)),
+    )
+
+
+def _bounds(got: Gathered, pair: tuple[str, str]) -> tuple[float | None, float | None]:
+    """Limits of the study along both directions of the chart; None where it sets none."""
+    x, y = (got.study.limits.get(name) for name in pair)
+    return x, y

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -21,6 +21,9 @@ BAR_PX = 26
 MOST_POINTS = 2000
 MOST_SWINGS = 10
 LABEL_PX = 220
+NEAR_FRAC = 0.03
+"""Points nearer than this share of a chart in both directions have one label."""
+
 FONT = "Noto Sans SC"
 
 Spec = dict[str, Any]
@@ -33,6 +36,7 @@ def front(
     named: Mapping[int, str],
     colour: str,
     say: Say,
+    bounds: tuple[float | None, float | None] = (None, None),
 ) -> Spec:
     """A front as points with their bands, the chosen plan ringed and the candidates named.
 
@@ -41,6 +45,7 @@ def front(
     metrics : along x and along y
     named : place to the name written beside the point
     colour : column that colours tell apart
+    bounds : limits along x and along y, drawn as lines; None for none
     """
     scales = [scale_of(unit_of(n), values_of(columns, n)) for n in metrics]
     rows = _points(columns, metrics, [factor for factor, _ in scales], named, colour)
@@ -57,9 +62,10 @@ def front(
         legend=alt.Legend(symbolLimit=12),
     )
     few = alt.datum.label != ""
-    bars = base.transform_filter(few).mark_rule(opacity=0.45, color="#666666")
+    bars = base.transform_filter(alt.datum.is_named).mark_rule(opacity=0.45, color="#666666")
     ring = base.transform_filter(alt.datum.row == chosen)
     parts = [
+        *_limits([b and b / f for b, (f, _) in zip(bounds, scales, strict=True)], titles, say),
         bars.encode(x=alt.X("x_low:Q", title=titles[0]), x2="x_high:Q", y=y),
         bars.encode(x=x, y=alt.Y("y_low:Q", title=titles[1]), y2="y_high:Q"),
         base.mark_point(filled=True, size=55, opacity=0.85).encode(x=x, y=y, color=hue),
@@ -90,9 +96,11 @@ def _points(
                 for end in ("", "_low", "_high")]
         for field, n in zip(("x", "y"), metrics, strict=True)
     }  # fmt: skip
+    labels = _joined(named, ends)
     rows = []
     for row in dict.fromkeys([*named, *spread]):
-        found: dict[str, Any] = {"row": row, "label": named.get(row, ""), colour: str(words[row])}
+        found: dict[str, Any] = {"row": row, "label": labels.get(row, ""), colour: str(words[row])}
+        found["is_named"] = row in named
         found["is_above"] = list(named).index(row) % 2 == 0 if row in named else True
         for (field, three), factor in zip(ends.items(), factors, strict=True):
             for end, values in zip(("", "_low", "_high"), three, strict=True):
@@ -100,6 +108,49 @@ def _points(
         if found["x"] is not None and found["y"] is not None:
             rows.append(found)
     return rows
+
+
+def _joined(
+    named: Mapping[int, str], ends: Mapping[str, Sequence[Sequence[float | None]]]
+) -> dict[int, str]:
+    """Names beside points; of points too near to one another to have two, joined at the first.
+
+    Parameters
+    ----------
+    ends : along x and y the figures, their low and their high ends, of all rows
+    """
+    spans = {
+        field: float(np.ptp([v for values in three for v in values if v is not None] or [0.0]))
+        for field, three in ends.items()
+    }
+
+    def is_near(row: int, other: int) -> bool:
+        pairs = [(three[0][row], three[0][other], spans[f]) for f, three in ends.items()]
+        return all(a is not None and b is not None and abs(a - b) <= NEAR_FRAC * s
+                   for a, b, s in pairs)  # fmt: skip
+
+    found: dict[int, str] = {}
+    for row, name in named.items():
+        first = next((other for other in found if is_near(row, other)), row)
+        found[first] = f"{found[first]}, {name}" if first in found else name
+    return found
+
+
+def _limits(bounds: Sequence[float | None], titles: Sequence[str], say: Say) -> Iterator[Any]:
+    """A dashed line at each limit, with its name beside it."""
+    name = "限值" if say.language == "zh" else "limit"
+    for channel, field, bound, title in zip(
+        (alt.X, alt.Y), ("x", "y"), bounds, titles, strict=True
+    ):
+        if bound is None:
+            continue
+        base = alt.Chart(alt.InlineData(values=[{"bound": bound, "name": name}]))
+        place = {field: channel("bound:Q", title=title)}
+        beside = {"y": alt.value(8)} if field == "x" else {"x": alt.value(8)}
+        yield base.mark_rule(strokeDash=[5, 4], color=CHOSEN).encode(**place)
+        yield base.mark_text(align="left", dx=4, dy=-4, color=CHOSEN, fontSize=11).encode(
+            **place, **beside, text="name:N"
+        )
 
 
 def _axis(channel: Any, field: str, title: str) -> Any:

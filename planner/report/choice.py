@@ -14,7 +14,10 @@ from planner.metrics import find_metric
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
 
-MOST_CANDIDATES = 5
+MOST_CANDIDATES = 6
+
+NEAR_FRAC = 0.05
+"""How much more than the choice a plan may cost to be shown as the best exchange beside it."""
 
 ASKED, CHEAPEST, RATIO, KNEE, ONLY = "asked", "cheapest", "ratio", "knee", "only"
 """Why a plan was chosen: a person named it; it costs least of all that keep the limits, where
@@ -46,6 +49,7 @@ class Choice:
     rows : places of the candidates, the chosen one first
     best_in : place to the objectives in which that row is the best
     picks : rule ("knee", "topsis") to the place that it picks
+    exchange : the place that gains most for a little more money; None where none gains
     """
 
     row: int
@@ -53,6 +57,7 @@ class Choice:
     rows: tuple[int, ...]
     best_in: Mapping[int, tuple[str, ...]]
     picks: Mapping[str, int]
+    exchange: int | None = None
 
 
 def objectives(study: Study) -> dict[str, float]:
@@ -94,7 +99,9 @@ def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | Non
     rule, at = _by_rule(signs, points, knee(table), is_measured)
     if asked is not None:
         rule, at = ASKED, int(np.flatnonzero(rows == asked)[0])
-    order = [at, *best.values(), *picks.values(), *np.argsort(table.unit.sum(axis=1))]
+    trade = _exchange(signs, points, at)
+    near = [] if trade is None else [trade]
+    order = [at, *best.values(), *near, *picks.values(), *np.argsort(table.unit.sum(axis=1))]
     names = _distinct(order, front, rows)
     best_in = {
         int(rows[place]): tuple(n for n, b in best.items() if points[place, _i(signs, n)]
@@ -107,7 +114,38 @@ def chosen(study: Study, front: Mapping[str, Any], rows: Codes, asked: int | Non
         rows=tuple(int(rows[place]) for place in names),
         best_in=best_in,
         picks={name: int(rows[place]) for name, place in picks.items()},
+        exchange=None if trade is None else int(rows[trade]),
     )
+
+
+def _exchange(signs: Mapping[str, float], points: Floats, at: int) -> int | None:
+    """The plan that gains most on the choice in the other objectives for at most `NEAR_FRAC` more.
+
+    Parameters
+    ----------
+    points : (m, k) objectives to minimise
+    at : the choice
+
+    Notes
+    -----
+    A gain is the sum of ln(choice / plan) over the objectives that are not money, of their
+    inverse where most is wanted: halving a time counts as much as halving a tonnage.
+    """
+    names = list(signs)
+    money = next((name for name in MONEY if signs.get(name) == 1.0), "")
+    others = [i for i, n in enumerate(names) if find_metric(n).unit != "USD"]
+    if not money or not others:
+        return None
+    usd = points[:, names.index(money)]
+    sizes = np.abs(points[:, others])
+    may = (usd <= usd[at] * (1.0 + NEAR_FRAC)) & (sizes > 0).all(axis=1)
+    if not may[at]:
+        return None
+    ways = np.array([signs[names[i]] for i in others])
+    gains = np.full(len(points), -np.inf)
+    gains[may] = (np.log(sizes[at] / sizes[may]) * ways).sum(axis=1)
+    found = int(gains.argmax())
+    return found if gains[found] > 0 else None
 
 
 def _by_rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from costdata.tco import HOURS_PER_YEAR
+from costdata.tco import HOURS_PER_YEAR, MONTHS_PER_YEAR
 from planner.documents.figures import figure, human, unit_of
 from planner.exports.bill_of_materials import lead_weeks
 from planner.metrics import is_at_least
@@ -32,6 +32,7 @@ def decision(got: Gathered, say: Say) -> Iterator[Block]:
         *_at_risk(got, say),
         _share(got, say),
         _saving(got, say),
+        _life(got, say),
         _lead(say),
         _odds(got, say),
     ]
@@ -59,7 +60,13 @@ def place(got: Gathered, row: int) -> str:
     """A row that was drawn, as a plan at a site."""
     at = int(got.drawn_rows[row])
     hardware = f"{figure(got.value('devices', at))} × {got.word('accelerator', at)}"
-    return f"{hardware} @ {got.word('site', at)} ({plan_name(got, at)})"
+    return f"{hardware} ({named(got, at)})"
+
+
+def named(got: Gathered, row: int) -> str:
+    """A plan with its site: the same plan may be on the front at several."""
+    site = got.word("site", row)
+    return f"{plan_name(got, row)} @ {site}" if site else plan_name(got, row)
 
 
 def period(got: Gathered, say: Say) -> str:
@@ -139,7 +146,7 @@ def _saved(got: Gathered, say: Say) -> str:
     """Saving and payback in few words; nothing where there is none, or no rent is known."""
     rent, own = _rent_and_own(got)
     months = got.value("payback_months")
-    if got.word("acquire") != "buy" or not rent > own or not np.isfinite(months):
+    if got.word("acquire") != "buy" or not rent > own or not _is_repaid(got):
         return ""
     key = "saved_worth" if got.study.kind == "hardware" else "saved"
     return say(key, saved=money(rent - own), months=f"{months:.0f}")
@@ -184,14 +191,36 @@ def _saving(got: Gathered, say: Say) -> str:
     if np.isnan(rent):
         return say("no_rent")
     months = got.value("payback_months")
-    is_ahead = rent > own and np.isfinite(months)
+    key = "saves_never" if rent <= own else "saves" if _is_repaid(got) else "saves_end"
     return say(
-        "saves" if is_ahead else "saves_never",
+        key,
         rent=money(rent),
         own=money(own),
         period=say("period_worth") if got.study.kind == "hardware" else period(got, say),
         saved=money(abs(rent - own)),
         months=f"{months:.0f}",
+    )
+
+
+def _is_repaid(got: Gathered) -> bool:
+    """Owning has paid for itself before its life ends, whatever it is worth then."""
+    life = float(got.ends.middle.terms.it_life_years[0])
+    return bool(got.value("payback_months") <= life * MONTHS_PER_YEAR)
+
+
+def _life(got: Gathered, say: Say) -> str:
+    """All that owning costs over its life, as the years of the cash flow come to."""
+    flow = got.cash
+    if flow is None:
+        return ""
+    parts = {"capex": flow.paid.sum(), "running": flow.running.sum(), "left": flow.left.sum()}
+    total = parts["capex"] + parts["running"] - parts["left"]
+    return say(
+        "owned_life",
+        years=figure(float(flow.years[-1])),
+        total=money(total),
+        rent=money(float(flow.rent.sum())),
+        **{name: money(float(value)) for name, value in parts.items()},
     )
 
 
@@ -240,8 +269,11 @@ def _at_risk(got: Gathered, say: Say) -> Iterator[str]:
         worst = got.value(f"{name}_{end}")
         if np.isfinite(worst) and (worst < bound if end == "low" else worst > bound):
             figures = (human(value, unit_of(name)) for value in (worst, bound))
+            drawn = got.drawn_alone(name)
+            missed = np.mean(drawn < bound if end == "low" else drawn > bound)
             yield say("at_risk", **dict(zip(("worst", "bound"), figures, strict=True)),
-                      metric=say.metric(name))  # fmt: skip
+                      metric=say.metric(name), missed=f"{missed:.0%}",
+                      draws=figure(DRAWS))  # fmt: skip
 
 
 def _share(got: Gathered, say: Say) -> str:
@@ -251,7 +283,12 @@ def _share(got: Gathered, say: Say) -> str:
     life_hours = float(got.ends.middle.terms.it_life_years[0]) * HOURS_PER_YEAR
     share = float(got.ends.middle.run.hours[0]) / life_hours
     used = float(got.ends.middle.terms.utilisation_frac[0])
-    return say("share", usd=money(got.value(MONEY)), share=f"{share:.1%}", used=f"{used:.0%}")
+    told = say("share", usd=money(got.value(MONEY)), share=f"{share:.1%}", used=f"{used:.0%}")
+    is_reserved = np.isfinite(got.value("rent_usd")) and not bool(
+        got.ends.middle.prices.rent_is_by_hour[0]
+    )
+    apart = " " if say.language == "en" else ""
+    return told + (apart + say("share_reserved") if is_reserved else "")
 
 
 def _lead(say: Say) -> str:
@@ -300,7 +337,7 @@ def _rule(got: Gathered, say: Say) -> str:
     rule += _not_measured(got, say, metric)
     if got.choice.rule not in (ASKED, CHEAPEST, RATIO, KNEE):
         return rule
-    picks = {name: plan_name(got, row) for name, row in got.choice.picks.items()}
+    picks = {name: named(got, row) for name, row in got.choice.picks.items()}
     return rule + (" " if say.language == "en" else "") + say("rule_others", **picks)
 
 
@@ -311,6 +348,4 @@ def _not_measured(got: Gathered, say: Say, metric: str) -> str:
     if got.choice.rule == ASKED or not is_passed:
         return ""
     apart = " " if say.language == "en" else ""
-    return apart + say(
-        "rule_passed", plan=plan_name(got, best), chip=got.word("accelerator", best)
-    )
+    return apart + say("rule_passed", plan=named(got, best), chip=got.word("accelerator", best))

@@ -133,6 +133,14 @@ class Gathered:
         part = next(one for one in self.parts if at in one.rows)
         return sources(self.ends, part.study, MONEY, self.study.seed)
 
+    def drawn_alone(self, name: str) -> Floats:
+        """A metric of the chosen plan in every draw, in the worlds of `odds`; (draws,)."""
+        at = self.drawn_at(self.choice.row)
+        study = next(one for one in self.parts if at in one.rows).study
+        row = {n: column[[self.choice.row]] for n, column in self.front.items()}
+        part = Part(np.zeros(1, dtype=np.int64), study, self.ends)
+        return drawn([part], row, {name: 1.0}, DRAWS, study.seed).values[name][:, 0]
+
     def drawn_at(self, row: int) -> int:
         """Where a row of the front stands among those drawn."""
         return int(np.flatnonzero(self.drawn_rows == row)[0])

@@ -7,12 +7,13 @@ from planner.report.blocks import Block, Paper
 from planner.report.candidates import candidates, trade_off
 from planner.report.decision import decision
 from planner.report.gather import Gathered
+from planner.report.settings import rent, settings
 from planner.report.words import Say
 from planner.report.worth import bridge, cash, scenarios, sensitivity
 
 PARTS = (
-    decision, candidates, trade_off, cash, sensitivity, scenarios, bridge, power, carbon,
-    accuracy, register, left_out, reproduce,
+    decision, candidates, trade_off, settings, cash, rent, sensitivity, scenarios, bridge, power,
+    carbon, accuracy, register, left_out, reproduce,
 )  # fmt: skip
 
 

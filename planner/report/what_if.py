@@ -21,6 +21,7 @@ CARBON_USD_PER_T = 100.0
 WACC_UP = 0.02
 USED_FRAC = 0.7
 AS_IT_IS = "as it is"
+DEARER_RENT = "rent +30%"
 SAME_FRAC = 5e-4
 """Figures closer than this are told as alike."""
 
@@ -84,10 +85,12 @@ SCENARIOS: Mapping[str, Change] = MappingProxyType(
     {
         AS_IT_IS: lambda inputs: inputs,
         "electricity +50%": _with_terms(usd_per_kwh=lambda usd: usd * 1.5),
-        "carbon at 100 $/t": _with_terms(carbon_usd_per_t=lambda usd: 0 * usd + CARBON_USD_PER_T),
+        "carbon of electricity at 100 $/t": _with_terms(
+            carbon_usd_per_t=lambda usd: 0 * usd + CARBON_USD_PER_T
+        ),
         "servers +30%": _with_servers(1.3),
         "servers -20%": _with_servers(0.8),
-        "rent +30%": _with_rent(1.3),
+        DEARER_RENT: _with_rent(1.3),
         "interest +2 points": _with_terms(wacc_frac=lambda frac: frac + WACC_UP),
         "no residual value": _with_terms(residual_frac=lambda frac: 0 * frac),
         "used 70% of the time": lambda inputs: _used(inputs, USED_FRAC),

@@ -12,8 +12,9 @@ from planner.report import charts
 from planner.report.blocks import Block, Heading, Picture, Table, Words
 from planner.report.decision import money, place
 from planner.report.gather import MONEY, Gathered
-from planner.report.what_if import Outcome
+from planner.report.what_if import DEARER_RENT, SCENARIOS, Outcome
 from planner.report.words import Say
+from planner.uncertainty.figures import figures_of
 
 
 def cash(got: Gathered, say: Say) -> Iterator[Block]:
@@ -99,8 +100,28 @@ def scenarios(got: Gathered, say: Say) -> Iterator[Block]:
     else:
         yield Words(say("no_regret"))
     if got.idle:
-        names = [say.name(name) for name in got.idle]
-        yield Words(say("idle", names=say.listed(names)))
+        told = _dearer_rent(got, say)
+        names = [say.name(name) for name in got.idle if not told or name != DEARER_RENT]
+        if names:
+            yield Words(say("idle", names=say.listed(names)))
+        if told:
+            yield Words(told)
+
+
+def _dearer_rent(got: Gathered, say: Say) -> str:
+    """What a dearer rent does to the saving and the payback of what is bought; "" if unknown."""
+    rented = "rent_npv_usd" if got.study.kind == "hardware" else "rent_usd"
+    own = got.value("own_npv_usd" if got.study.kind == "hardware" else MONEY)
+    if DEARER_RENT not in got.idle or got.word("acquire") != "buy":
+        return ""
+    study = next(one for one in got.parts if got.drawn_at(got.choice.row) in one.rows).study
+    found = figures_of(SCENARIOS[DEARER_RENT](got.ends.middle), study)
+    usd, months = (float(found[name][0]) for name in (rented, "payback_months"))
+    if not np.isfinite(usd):
+        return ""
+    paid = figure(months) if np.isfinite(months) else "–"
+    return say("dearer_rent", scenario=say.name(DEARER_RENT), rent=money(usd),
+               saved=money(usd - own), months=paid)  # fmt: skip
 
 
 def _best_of(got: Gathered, one: Outcome) -> str:

@@ -19,7 +19,7 @@ from planner.uncertainty.plans import Part
 from planner.uncertainty.quantile import Z_95, Band, at_quantile
 from simkernel.columns import Floats, Masks
 
-OF_THE_MODEL = ("speed", "size of the fleet", "watts at work", "watts at rest")
+OF_THE_MODEL = ("time of the run", "size of the fleet", "watts at work", "watts at rest")
 """Inputs that the model predicts; the others are prices and facts."""
 
 

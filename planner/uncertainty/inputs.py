@@ -47,7 +47,7 @@ MADE_KGCO2E = tuple(field.name for field in fields(EmbodiedFactors))
 
 MOVED = MappingProxyType(
     {
-        "speed": Moved("run", ("hours",), CHIP),
+        "time of the run": Moved("run", ("hours",), CHIP),
         "size of the fleet": Moved("", ("fleet",), CHIP),
         "watts at work": Moved("run", ("it_mean_w", "it_peak_w"), CHIP),
         "watts at rest": Moved("run", ("it_idle_w",), CHIP),

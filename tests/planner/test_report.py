@@ -1,5 +1,6 @@
 """Reports of small runs: what they say is what the run says, whatever the file."""
 
+import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from small_hardware import OPEN
 from planner.archive.store import Archive
 from planner.costing.recost import repriced
 from planner.documents.figures import human
-from planner.report.basis import given_rows
+from planner.report import charts
+from planner.report.basis import given_rows, weakest_first
 from planner.report.blocks import Points, Table
-from planner.report.choice import chosen
+from planner.report.choice import chosen, objectives
 from planner.report.decision import decision, sentence
 from planner.report.gather import OfReplay, gather, replays_of
 from planner.report.html import html
@@ -290,6 +292,69 @@ def test_a_limit_that_the_end_of_the_band_breaks_is_told(db, tmp_path):
     assert planner("run", study, "--db", tmp_path / "p.duckdb", "--json").code == 0
     said = " ".join(texts(paper(gather(Archive(tmp_path / "p.duckdb"), "1"), "en")))
     assert "AT RISK" in said
+    late = gather(Archive(tmp_path / "p.duckdb"), "1")
+    missed = np.mean(late.drawn_alone("days") > late.study.limits["days"])
+    assert 0.2 < missed < 0.5  # half of the draws are above the middle, and the limit is above it
+    assert f"it misses it in {missed:.0%} of 1,000 draws" in said
+
+
+def test_a_plan_alone_is_drawn_in_the_worlds_of_the_front(got):
+    """Two chances of one thing would stand in one report."""
+    at = got.drawn_at(got.choice.row)
+    np.testing.assert_allclose(got.drawn_alone("usd"), got.odds.values["usd"][:, at], rtol=1e-12)
+
+
+def test_the_counts_of_a_search_add_up(got):
+    """A reader who adds them finds candidates that nobody accounts for."""
+    summary = got.record.summary
+    parts = {"none": 5, "days": 7}
+    short = replace(summary, enumerated=summary.enumerated + 15, skipped=parts)
+    told = replace(got, record=replace(got.record, summary=short))
+    said = " ".join(texts(paper(told, "en")))
+    assert "12 were left out since a bound proves" in said
+    looked = summary.evaluated + sum(summary.masked.values()) + sum(summary.skipped.values())
+    rest = summary.enumerated + 15 - 12 - looked + sum(summary.skipped.values())
+    assert f"{rest} were not reached by the search" in said
+
+
+def test_the_staff_of_the_tornado_moves_as_far_as_its_fact(got):
+    """The register would give one band of a figure, and the tornado move it by another."""
+    (staff,) = (one for one in got.swings if one.name == "staff")
+    facts = [f for f in got.facts if "staff" in f["name"] and f["name"] in got.plan["facts_used"]]
+    assert [f["name"] for f in facts] == ["facility.staff.small_fleet"]
+    ends = (facts[0]["low"] / facts[0]["value"], facts[0]["high"] / facts[0]["value"])
+    assert (staff.low_frac, staff.high_frac) == pytest.approx(ends)
+
+
+def test_what_is_decided_is_no_guess_of_the_register(got):
+    """Interest would be told as decided and as guessed with a band on one page."""
+    names = [fact["name"] for fact in weakest_first(got.facts)]
+    decided = {"facility.wacc.default", "facility.life.it"} & set(names)
+    assert decided
+    assert decided <= set(names[-3:])
+    assert "not drawn; its source's range is" in " ".join(texts(paper(got, "en")))
+
+
+def test_half_the_time_for_a_little_more_money_is_shown():
+    """The board would not be told of the plan that every reader would take instead."""
+    study = study_from_text(DENSE, "s.toml", Path(), catalogue_names())
+    assert list(objectives(study)) == ["days", "usd", "kgco2e"]
+    front = {
+        "plan": np.array(list("abcd")), "accelerator": np.array(["x"] * 4),
+        "devices": np.array([1, 2, 4, 8]), "usd": np.array([100.0, 103.0, 104.9, 300.0]),
+        "days": np.array([60.0, 31.0, 29.0, 5.0]), "kgco2e": np.full(4, 7.0),
+    }  # fmt: skip
+    found = chosen(study, front, np.arange(4), None)
+    assert (found.row, found.exchange) == (0, 2)
+    assert 2 in found.rows
+
+
+def test_a_limit_is_a_line_of_the_picture(got):
+    """Nobody would see which bands reach beyond what the study allows."""
+    spec = json.dumps(charts.front(got.front, ("days", "usd"), got.choice.row, {}, "site",
+                                   Say("en"), (90.0, None)))  # fmt: skip
+    assert '"bound": ' in spec
+    assert spec.count('"name": "limit"') == 1
 
 
 def test_a_plan_that_its_replay_found_short_is_known():

@@ -238,3 +238,11 @@ def test_ports_that_are_not_there_or_never_come_back_are_refused_together():
         training_replay_document(study(f"network.degraded={bad}"), seeds=1)
     assert "stage 9 of 4" in str(refused.value)
     assert "give until_s" in str(refused.value)
+
+
+def test_a_price_is_no_wider_for_want_of_a_measurement_of_speed():
+    """Racks that are decided would seem to cost less than their own lowest price."""
+    plain = {"capex_usd": np.ones(2), "step_s": np.ones(2), "validated": np.array([1.0, 0.0])}
+    found = with_bands("train", plain)
+    assert found["capex_usd_low"][0] == found["capex_usd_low"][1]
+    assert found["step_s_low"][0] > found["step_s_low"][1]

@@ -65,7 +65,7 @@ def test_the_tornado_is_sorted_and_holds_only_what_moves_the_figure(run):
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] > 0
     assert "carbon of making" not in {swing.name for swing in found}
-    assert {"speed", "price of servers"} <= {swing.name for swing in found}
+    assert {"time of the run", "price of servers"} <= {swing.name for swing in found}
 
 
 def test_a_given_price_has_no_ends(workspace):
