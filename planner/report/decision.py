@@ -149,7 +149,7 @@ def _saved(got: Gathered, say: Say) -> str:
     if got.word("acquire") != "buy" or not rent > own or not _is_repaid(got):
         return ""
     key = "saved_worth" if got.study.kind == "hardware" else "saved"
-    return say(key, saved=money(rent - own), months=f"{months:.0f}")
+    return say(key, saved=money(rent - own), months=figure(months))
 
 
 def _rent_and_own(got: Gathered) -> tuple[float, float]:
@@ -198,7 +198,7 @@ def _saving(got: Gathered, say: Say) -> str:
         own=money(own),
         period=say("period_worth") if got.study.kind == "hardware" else period(got, say),
         saved=money(abs(rent - own)),
-        months=f"{months:.0f}",
+        months=figure(months),
     )
 
 
