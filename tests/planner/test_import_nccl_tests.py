@@ -14,6 +14,7 @@ from costdata.facts import parse_table
 from costdata.times import message_times, timed_chips
 from planner.imports.found import Given
 from planner.imports.kinds import nccl_tests
+from simkernel.errors import BadFile
 from simkernel.exchange import fastest
 from simkernel.placement import Group
 from simkernel.timed_over_curves import message_curve_s
@@ -172,6 +173,37 @@ def test_two_programs_in_one_log_are_two_operations(tmp_path):
     found = read_text(tmp_path, f"{TEXT}\n{text}").tables["collective_times"]
     assert len([r for r in found if r["operation"] == "all_gather"]) == 32
     assert len(found) == 64
+
+
+ROW = TEXT.index("          64            16")
+
+
+@pytest.mark.parametrize("more", [0, 12, 14, 28, 40, 60, 100])
+def test_output_cut_inside_a_row_is_refused_with_what_is_lacking(tmp_path, more):
+    """The first sizes of a run that was stopped would be taken for all that was timed."""
+    with pytest.raises(BadFile) as refused:
+        read_text(tmp_path, TEXT[: ROW + more])
+    told = " ".join(refused.value.faults)
+    assert "Out of bounds values" in told
+    assert "Avg bus bandwidth" in told
+    assert ("cut short" in told) == (more > 0)
+
+
+@pytest.mark.parametrize("cut", [-1, -3])
+def test_a_short_row_is_a_fault_though_the_closing_lines_are_there(tmp_path, cut):
+    """A size would be missing from a link's times without a word."""
+    lines = TEXT.splitlines()
+    short = next(i for i, line in enumerate(lines) if line.split()[:1] == ["4096"])
+    lines[short] = " ".join(lines[short].split()[: 4 + cut])
+    with pytest.raises(BadFile, match=f"line {short + 1} is cut short"):
+        read_text(tmp_path, "\n".join(lines))
+
+
+def test_a_second_run_without_its_end_is_refused(tmp_path):
+    """A log that was cut in its second program would be taken as whole."""
+    for length in (TEXT.index("#       size"), ROW, TEXT.index("# Avg bus")):
+        with pytest.raises(BadFile, match="a run ends without"):
+            read_text(tmp_path, TEXT + TEXT[:length])
 
 
 REFUSED = {

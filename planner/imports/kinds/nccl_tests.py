@@ -43,6 +43,9 @@ RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s
 TAG = re.compile(r"^\s*\[[\d,]+\]\s*(?:<\w+>)?:?\s*")
 """What mpirun --tag-output puts before each line."""
 
+CLOSING = ("# Out of bounds values", "# Avg bus bandwidth")
+"""Lines that a program writes last; without them it was stopped, or its output was cut."""
+
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 NOTHING = ("N/A", "nan")
 OLD_ERROR = re.compile(r"0e[+]00|\d(?:\.\d+)?e-0[3-9]")
@@ -66,6 +69,8 @@ class _Run:
     twice: bool = False
     rows: list[tuple[int, int, float, float]] = field(default_factory=list)
     """Line, size [bytes], seconds, bus over algorithm bandwidth (NaN where too small to tell)."""
+    closing: set[str] = field(default_factory=set)
+    """Of `CLOSING`, those that have come since the last row."""
 
 
 def read(paths: Sequence[Path], given: Given) -> Found:
@@ -79,6 +84,12 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     timed: dict[tuple[str, str, int, int, int], list[float]] = defaultdict(list)
     for path in paths:
         for run in _runs(path, faults):
+            if lacking := [line for line in CLOSING if line not in run.closing]:
+                faults.append(
+                    f"{run.where}: a run ends without {' and '.join(map(repr, lacking))}; it was "
+                    "stopped or its output was cut: give the whole of it"
+                )
+                continue
             try:
                 _add(timed, run, given)
             except BadFile as error:
@@ -102,7 +113,7 @@ def read(paths: Sequence[Path], given: Given) -> Found:
 
 
 def _runs(path: Path, faults: list[str]) -> list[_Run]:
-    """The runs in a file: each list of devices begins a new one."""
+    """The runs in a file, those without a row too: each list of devices begins a new one."""
     runs: list[_Run] = [_Run(path.name)]
     for number, raw in enumerate(read_lines(path), start=1):
         line = TAG.sub("", raw)
@@ -121,16 +132,19 @@ def _runs(path: Path, faults: list[str]) -> list[_Run]:
                 run = _Run(path.name)
                 runs.append(run)
             run.program = found[1]
-        elif not line.lstrip().startswith("#"):
+        elif line.lstrip().startswith("#"):
+            run.closing |= {end for end in CLOSING if line.lstrip().startswith(end)}
+        else:
             _read_row(run, number, line.split(), faults)
-    return [run for run in runs if run.rows]
+    return [run for run in runs if run.rows or run.ranks]
 
 
 def _read_row(run: _Run, number: int, cells: list[str], faults: list[str]) -> None:
     """A row of the table; lines of other programs in between are passed over."""
-    if len(cells) < 6 or not (cells[0].isdecimal() and cells[1].isdecimal()):
+    if not all(cell.isdecimal() for cell in cells[:2]) or not (cells and (cells[1:] or run.ranks)):
         return
     where = f"{run.where} line {number}"
+    run.closing.clear()
     times = cells[2:]
     while times and not NUMBER.fullmatch(times[0]) or len(times) > 8:
         times = times[1:]
