@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from costdata.configs import read_model
 from planner.imports.found import Given
 from simkernel.errors import BadFile, BadStudy, PlanError, unknown
+from simkernel.hardware import PRECISIONS
 
 
 def chip_named(given: Given, labels: Iterable[str], where: str) -> str:
@@ -55,6 +56,19 @@ def model_named(given: Given, told: str, where: str) -> str:
             f"{where}: model {told!r} is not in the catalogue; give --set model=NAME, a name that "
             "planner catalog list model has"
         ) from error
+    return found
+
+
+def precision_given(given: Given, name: str, otherwise: str) -> str:
+    """A setting as a precision of products; `otherwise` where it was not given.
+
+    Raises
+    ------
+    UnknownName : the catalogue has no peaks in such a precision, with the nearest that it has
+    """
+    found = given.text(name) or otherwise
+    if found not in PRECISIONS:
+        raise unknown(name, found, PRECISIONS)
     return found
 
 

@@ -6,22 +6,32 @@ import pytest
 from small import planner
 
 from costdata.catalog import load
+from costdata.configs import read_model
+from planner.imports import serving_figures
 from planner.imports.found import Given
 from planner.imports.kinds import megatron_log, serving_benchmark
-from simkernel.errors import PlanError
+from simkernel.errors import PlanError, UnknownName
 
 CHIP = {"accelerator": "H100-SXM"}
 
 
 def run_of(**changes):
-    """The result of a benchmark with the keys of vllm-project/vllm, vllm/benchmarks/serve.py."""
-    return {
+    """The result of a benchmark with the keys of vllm-project/vllm, vllm/benchmarks/serve.py.
+
+    A closed loop lasts as long as its requests do, as many at once as its limit lets in.
+    """
+    run = {
         "date": "20261130-101112", "backend": "vllm", "model_id": "meta-llama/Llama-3.1-8B",
-        "num_prompts": 100, "request_rate": "inf", "max_concurrency": 16, "duration": 40.0,
+        "num_prompts": 100, "request_rate": "inf", "max_concurrency": 16,
         "completed": 100, "failed": 0, "total_input_tokens": 102400, "total_output_tokens": 25600,
-        "request_throughput": 2.5, "output_throughput": 640.0, "mean_ttft_ms": 95.0,
-        "median_ttft_ms": 80.0, "mean_tpot_ms": 9.5, "median_tpot_ms": 9.4, **changes,
+        "mean_ttft_ms": 95.0, "median_ttft_ms": 80.0, "mean_tpot_ms": 9.5, "median_tpot_ms": 9.4,
+        **{name: value for name, value in changes.items() if name != "completed"},
     }  # fmt: skip
+    flying = run["max_concurrency"] or 16
+    run.setdefault("duration", 100 * (0.095 + 0.255 * run["mean_tpot_ms"]) / flying)
+    run["request_throughput"] = 100 / run["duration"]
+    run["output_throughput"] = 25600 / run["duration"]
+    return run | changes
 
 
 def read_runs(tmp_path, *runs, name="bench.json", **settings):
@@ -81,11 +91,26 @@ def test_requests_that_a_run_kept_become_a_log(tmp_path):
 
 REFUSED_RUNS = {
     "failed requests": (run_of(failed=3), "3 requests failed"),
-    "no concurrency": (run_of(max_concurrency=None), "max_concurrency is not given"),
+    "no concurrency": (run_of(max_concurrency=None), "max_concurrency is not given and all"),
+    "no rate": (run_of(request_rate=None), "says neither inf nor"),
+    "a rate that moved": (run_of(ramp_up_strategy="linear"), "was ramped"),
+    "not held": (run_of(duration=100.0), "2.52 requests in flight in the mean"),
+    "more than the limit": (run_of(duration=8.0), "31.5 requests in flight"),
+    "falls behind": (
+        run_of(max_concurrency=None, request_rate=40.0, duration=16.0),
+        "ever more were in flight",
+    ),
+    "faster than memory": (
+        run_of(mean_tpot_ms=0.0001, duration=0.6),
+        "mean_tpot_ms 0.0001 is fas",
+    ),
+    "no prompt read": (run_of(median_ttft_ms=0.0001), "median_ttft_ms 0.0001 is faster"),
     "no times": (run_of(mean_tpot_ms=0.0), "mean_tpot_ms not given or not above zero"),
     "infinite": (run_of(median_ttft_ms=float("inf")), "median_ttft_ms not given"),
     "drafts": (run_of(spec_decode_acceptance_rate=60.0), "draft tokens"),
-    "contradiction": (run_of(output_throughput=900.0), "another run's"),
+    "contradiction": (run_of(output_throughput=900.0), "output_throughput 900 /s, but"),
+    "requests": (run_of(request_throughput=400.0), "request_throughput 400 /s, but completed ov"),
+    "all tokens": (run_of(total_token_throughput=9.0), "total_token_throughput 9 /s, but total_i"),
     "unknown engine": (run_of(backend="openai-chat"), "no engine; give --set engine"),
     "unknown model": (run_of(model_id="nobody/Nothing-1B"), "not in the catalogue"),
     "a word": (run_of(completed="many"), "completed not given"),
@@ -99,6 +124,38 @@ def test_a_run_that_cannot_be_right_is_refused_by_name(tmp_path, kind):
     run, words = REFUSED_RUNS[kind]
     with pytest.raises(PlanError, match=words):
         read_runs(tmp_path, run)
+
+
+def test_requests_that_came_at_a_rate_are_as_many_as_little_s_law_says(tmp_path):
+    """Times of a half-empty engine would be taken for those of its limit."""
+    at_rate = run_of(request_rate=4.0, max_concurrency=32, duration=26.0)
+    for run in (at_rate, {**at_rate, "max_concurrency": None}):
+        found = read_runs(tmp_path, run)
+        head, line = found.files[serving_benchmark.FILE].splitlines()
+        cells = dict(zip(head.split(","), line.split(","), strict=True))
+        assert float(cells["concurrency"]) == pytest.approx(100 / 26.0 * 2.5175, rel=1e-3)
+        assert (cells["use"], cells["use_ttft"]) == ("yes", "no")
+        assert any("Little's law" in note for note in found.notes)
+    whole = read_runs(tmp_path, {**at_rate, "mean_e2el_ms": 3000.0})
+    assert "11.54" in whole.files[serving_benchmark.FILE]
+    assert not any("Little's law" in note for note in read_runs(tmp_path, run_of()).notes)
+
+
+def test_no_token_comes_before_its_weights_are_read():
+    """A bound that grows where hardware is added, or precision narrowed, would be no bound."""
+    dense = read_model("meta-llama--Meta-Llama-3.1-8B")
+    wide = serving_figures.least_token_s(dense, ("bf16", "bf16"), 1, 3.35e12)
+    assert wide == pytest.approx((8.03e9 - 128256 * 4096) * 2.0 / 3.35e12, rel=1e-3)
+    assert serving_figures.least_token_s(dense, ("fp8", "fp8"), 4, 3.35e12) == wide / 8.0
+    narrow = serving_figures.least_token_s(dense, ("bf16", "nvfp4"), 1, 3.35e12)
+    assert narrow == wide  # no experts in it
+
+
+@pytest.mark.parametrize("name", ["precision", "experts_precision"])
+def test_a_precision_that_the_catalogue_does_not_have_is_refused(tmp_path, name):
+    """A row would be written that nothing can predict."""
+    with pytest.raises(UnknownName, match=f"^{name} 'fp9' is not known; did you mean .*fp8"):
+        read_runs(tmp_path, run_of(), **{name: "fp9"})
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1}\nnot json', "[" * 100_000])

@@ -3,21 +3,24 @@
 A run becomes a row of a serving sweep, which `planner validate` predicts and fits a factor to.
 Keys are those of `vllm bench serve --save-result` (vllm-project/vllm, vllm/benchmarks/serve.py),
 which SGLang's bench_serving and TensorRT-LLM's benchmark_serving share. Time per output token is
-the mean, time to first token the median: all requests come at once when a run begins.
+the mean, time to first token the median: all requests come at once when a run begins. A run whose
+requests came at a rate has as many in flight as Little's law says; its time to first token, which
+is that of an open door, is not scored.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from costdata.configs import read_model
 from costdata.own_tables import table_text
-from planner.imports.chip_named import chip_named, count_given, model_named
+from planner.imports.chip_named import chip_named, count_given, model_named, precision_given
 from planner.imports.found import Found, Given
 from planner.imports.request_lines import requests_of, written_log
+from planner.imports.serving_figures import figure_faults, in_flight, least_token_s, too_fast
 from planner.imports.text_files import read_text
 from planner.validation.rows import SWEEP_COLUMNS
 from simkernel.errors import BadFile
@@ -41,13 +44,6 @@ ENGINE_OF = {
 }  # fmt: skip
 """Backends as the benchmarks call them."""
 
-NEEDED = (
-    "duration", "completed", "total_input_tokens", "total_output_tokens", "median_ttft_ms",
-    "mean_tpot_ms",
-)  # fmt: skip
-AGREES_FRAC = 0.02
-"""Between the output rate of a file and its tokens over its duration; both are printed figures."""
-
 FILE = "serving_sweep.csv"
 
 
@@ -57,17 +53,21 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     Raises
     ------
     BadFile : every fault of all runs
+    UnknownName : a chip or a precision that the catalogue does not have
     """
     faults: list[str] = []
     rows: list[dict[str, str]] = []
     logs: dict[str, str] = {}
+    notes: list[str] = []
     chip = chip_named(given, (), ", ".join(path.name for path in paths))
+    _precisions(given)
     for path in paths:
         for where, run in _runs(path, faults):
-            wrong = _faults_of(run, where)
+            wrong = figure_faults(run, where)
             if not wrong:
                 try:
                     rows.append(_row(run, where, chip, given))
+                    notes += _open_note(rows[-1], run, where)
                 except BadFile as error:
                     wrong = list(error.faults)
             faults += wrong
@@ -76,9 +76,9 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     if faults:
         raise BadFile(*faults)
     named = f"{chip}: {len(rows)} runs of {', '.join(sorted({r['model_path'] for r in rows}))}"
-    note = f"score them: planner validate IMPORT/{FILE} [--protocol one_factor:system]"
+    notes.append(f"score them: planner validate IMPORT/{FILE} [--protocol one_factor:system]")
     header = [*SWEEP_COLUMNS, *OTHER_COLUMNS]
-    return Found({}, named, {"runs": len(rows)}, [note], {FILE: table_text(header, rows), **logs})
+    return Found({}, named, {"runs": len(rows)}, notes, {FILE: table_text(header, rows), **logs})
 
 
 OTHER_COLUMNS = ("tp_size", "measured", "dump")
@@ -115,48 +115,13 @@ def _is_run(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def _number(run: Mapping[str, Any], name: str) -> float | None:
-    value = run.get(name)
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_one and value is not None and math.isfinite(value) else None
-
-
-def _faults_of(run: Mapping[str, Any], where: str) -> list[str]:
-    """What is wrong with the figures of a run."""
-    lacking = [name for name in NEEDED if (_number(run, name) or 0.0) <= 0.0]
-    if lacking:
-        return [f"{where}: {', '.join(lacking)} not given or not above zero"]
-    faults = []
-    if run.get("failed"):
-        faults.append(f"{where}: {run['failed']} requests failed; mend the run before its times")
-    if any(str(name).startswith("spec_decode") for name in run):
-        faults.append(f"{where}: ran with draft tokens, which are not scored; run it without")
-    rate, told = _number(run, "output_throughput"), _number(run, "total_output_tokens") or 0.0
-    made = told / (_number(run, "duration") or 1.0)
-    if rate is not None and abs(rate / made - 1.0) > AGREES_FRAC:
-        faults.append(
-            f"{where}: output_throughput {rate:g} tokens/s, but total_output_tokens over duration "
-            f"is {made:g}; one of them is another run's"
-        )
-    if not _in_flight(run):
-        faults.append(
-            f"{where}: max_concurrency is not given; a row says how many requests are in flight: "
-            "run it with --max-concurrency, or keep its requests (--save-detailed)"
-        )
-    return faults
-
-
-def _in_flight(run: Mapping[str, Any]) -> float | None:
-    number = _number(run, "max_concurrency")
-    return number if number and number >= 1 else None
-
-
 def _row(run: Mapping[str, Any], where: str, chip: str, given: Given) -> dict[str, str]:
     """A run as a row of a sweep.
 
     Raises
     ------
-    BadFile : an engine or a model that is not known
+    BadFile : an engine or a model that is not known, a number in flight that cannot be told, or
+        a time that the memory of the devices does not allow
     """
     engine = given.text("engine") or ENGINE_OF.get(str(run.get("backend", "")).lower(), "")
     if engine not in set(ENGINE_OF.values()):
@@ -174,29 +139,54 @@ def _row(run: Mapping[str, Any], where: str, chip: str, given: Given) -> dict[st
     tensor, copies = degrees["tensor_parallel"], degrees["attention_data_parallel"]
     stages, experts = degrees["pipeline_parallel"], degrees["expert_parallel"]
     served = float(run["completed"])
-    precision = given.text("precision") or "bf16"
+    precision, experts_precision = _precisions(given)
     devices = tensor * copies * stages
+    model = model_named(given, _told_model(run, given), where)
+    flying, is_closed = in_flight(run, where)
+    rate = given.catalog.tables["accelerators"][(chip,)].need("hbm_gbytes_per_s")
+    least_s = least_token_s(
+        read_model(model), (precision, experts_precision), tensor * copies, rate
+    )
+    if faults := too_fast(run, least_s, where):
+        raise BadFile(*faults)
     return {
-        "case_id": f"{where.replace(' line ', '-')}-c{_in_flight(run):g}",
+        "case_id": f"{where.replace(' line ', '-')}-c{flying:.4g}",
         "backend": engine,
         "backend_version": given.text("engine_version"),
-        "model_path": model_named(given, _told_model(run, given), where),
+        "model_path": model,
         "system": chip,
         "mode": "agg",
         "isl": f"{float(run['total_input_tokens']) / served:.6g}",
         "osl": f"{float(run['total_output_tokens']) / served:.6g}",
         "gemm_quant_mode": precision,
-        "moe_quant_mode": given.text("experts_precision") or precision,
+        "moe_quant_mode": experts_precision,
         "attention_dp_size": str(copies),
         "moe_ep_size": str(experts),
         "pp_size": str(stages),
         "n_gpu_clean": str(devices),
         "silicon_ttft_ms": f"{float(run['median_ttft_ms']):.6g}",
         "silicon_tpot_ms": f"{float(run['mean_tpot_ms']):.6g}",
-        "concurrency": f"{_in_flight(run):g}",
+        "concurrency": f"{flying:.4g}",
         "use": "yes",
-        "use_ttft": "yes",
+        "use_ttft": "yes" if is_closed else "no",
         "tp_size": str(tensor),
         "measured": given.text("as_of"),
         "dump": "own",
     }
+
+
+def _precisions(given: Given) -> tuple[str, str]:
+    """Of dense products and of those of experts."""
+    dense = precision_given(given, "precision", "bf16")
+    return dense, precision_given(given, "experts_precision", dense)
+
+
+def _open_note(row: Mapping[str, str], run: Mapping[str, Any], where: str) -> list[str]:
+    """What a reader must know of a run whose requests came at a rate; [] of the others."""
+    if row["use_ttft"] == "yes":
+        return []
+    return [
+        f"{where}: requests came at {float(run['request_rate']):g} /s, so {row['concurrency']} "
+        "were in flight (Little's law: throughput times latency), not max_concurrency; its time "
+        "to first token is not scored"
+    ]

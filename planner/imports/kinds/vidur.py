@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from costdata.facts import as_cells
-from planner.imports.chip_named import chip_named
+from planner.imports.chip_named import chip_named, precision_given
 from planner.imports.found import Found, Given
 from planner.imports.left_out import product_errors
 from planner.imports.text_files import read_text
 from planner.imports.timed_rows import product_row
-from simkernel.errors import BadFile, BadStudy
-from simkernel.hardware import PRECISIONS
+from simkernel.errors import BadFile
 
 SETTINGS = {
     "accelerator": "chip that was profiled",
@@ -39,11 +38,10 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     Raises
     ------
     BadFile : every fault of all files
+    UnknownName : a chip or a precision that the catalogue does not have
     """
     chip = chip_named(given, (), ", ".join(path.name for path in paths))
-    precision = given.text("precision") or "fp16"
-    if precision not in PRECISIONS:
-        raise BadStudy(f"precision = {precision!r} is none of {', '.join(PRECISIONS)}")
+    precision = precision_given(given, "precision", "fp16")
     times: dict[tuple[int, int, int], list[float]] = defaultdict(list)
     faults: list[str] = []
     missing = 0
