@@ -33,6 +33,9 @@ HEADS = tuple(b"\x0a" + bytes([len(name)]) + name.encode() for name in WANTED)
 WHOLE_VALUES = (7, 9, 11, 13, 27)
 """Fields of an attribute that hold whole numbers or flags: (u)int32, (u)int64, bool."""
 
+SKEWED_FRAC = 0.001
+"""Of nodes that wait for another, as of kernels in a trace of the profiler: single stamps slip."""
+
 MOST_NODES = 5_000_000
 MOST_S = 1e6
 """Of one node: more is a negative number read as an unsigned one, or another unit."""
@@ -45,6 +48,7 @@ class Node:
     Parameters
     ----------
     kind : of KINDS
+    start_s : by the clock of its recorder, 0 where it was not recorded [s]
     seconds : as recorded, 0 where it was not [s]
     waits_for : nodes that end before it begins
     operation : of COLLECTIVES, "" for others
@@ -53,6 +57,7 @@ class Node:
     """
 
     kind: str
+    start_s: float
     seconds: float
     waits_for: tuple[int, ...]
     operation: str
@@ -75,7 +80,7 @@ def read_graph(path: Path) -> Graph:
     Raises
     ------
     BadFile : it is no such trace, truncated, has a node twice or one that waits for another that
-        is not there, or a duration that cannot be
+        is not there, a duration that cannot be, or clocks that are apart
     """
     is_json = path.name.removesuffix(".gz").endswith((".json", ".jsonl"))
     graph = Graph(path.name)
@@ -100,7 +105,26 @@ def read_graph(path: Path) -> Graph:
             f"{path.name}: nodes wait for {len(missing):,} that are not there, {missing[0]} first;"
             " is the trace whole?"
         )
+    _refuse_skew(graph)
     return graph
+
+
+def _refuse_skew(graph: Graph) -> None:
+    """Nodes that end before one that they wait for begins: the clocks are apart.
+
+    What waits may begin before the other ends (a call inside another waits for it in this
+    schema), but cannot be over before it has begun.
+    """
+    early = tied = 0
+    for node in graph.nodes.values():
+        starts = [graph.nodes[w].start_s for w in node.waits_for] if node.start_s else []
+        tied += any(starts)
+        early += any(node.start_s + node.seconds < start for start in starts)
+    if early > SKEWED_FRAC * tied:
+        raise BadFile(
+            f"{graph.name}: {early:,} of {tied:,} nodes end before one that they wait for begins; "
+            "the clocks of host and device are apart: record the trace again"
+        )
 
 
 def _nodes(path: Path, graph: Graph) -> Iterator[tuple[int, Node]]:
@@ -131,7 +155,7 @@ def _version(data: bytes) -> str:
 
 
 def _node(data: bytes) -> tuple[int, Node]:
-    identity = kind = micros = 0
+    identity = kind = begin = micros = 0
     waits: list[int] = []
     told: dict[str, int] = {}
     for number, value in fields(data):
@@ -143,10 +167,11 @@ def _node(data: bytes) -> tuple[int, Node]:
         elif isinstance(value, int):
             identity = value if number == 1 else identity
             kind = value if number == 3 else kind
+            begin = value if number == 6 else begin
             micros = value if number == 7 else micros
     if kind >= len(KINDS):
         raise ValueError(f"kind {kind}")
-    return identity, _made(KINDS[kind], micros * 1e-6, waits, told)
+    return identity, _made(KINDS[kind], (begin * 1e-6, micros * 1e-6), waits, told)
 
 
 def _attribute(data: bytes) -> dict[str, int]:
@@ -162,14 +187,18 @@ def _attribute(data: bytes) -> dict[str, int]:
     return {}
 
 
-def _made(kind: str, seconds: float, waits: list[int], told: Mapping[str, int]) -> Node:
+def _made(
+    kind: str, times_s: tuple[float, float], waits: list[int], told: Mapping[str, int]
+) -> Node:
+    """A node; its times are start and duration."""
     which = told.get("comm_type", 0)
     is_collective = kind == "COMM_COLL_NODE"
     if is_collective and not 0 <= which < len(COLLECTIVES):
         raise ValueError(f"collective {which}")
     return Node(
         kind=kind,
-        seconds=seconds,
+        start_s=times_s[0],
+        seconds=times_s[1],
         waits_for=tuple(dict.fromkeys(waits)),
         operation=COLLECTIVES[which] if is_collective else "",
         payload_bytes=float(told.get("comm_size", 0)),
@@ -205,4 +234,7 @@ def _json_node(found: Mapping[str, Any]) -> tuple[int, Node]:
     micros = int(found.get("durationMicros", 0))
     if micros < 0:
         raise ValueError(f"a duration of {micros} us")
-    return int(found.get("id", 0)), _made(kind, micros * 1e-6, waits, told)
+    begin = int(found.get("startTimeMicros", 0))
+    if begin < 0:
+        raise ValueError(f"a start at {begin} us")
+    return int(found.get("id", 0)), _made(kind, (begin * 1e-6, micros * 1e-6), waits, told)

@@ -22,12 +22,12 @@ def attribute(name, value, kind=9):
     return text(10, text(1, name) + whole(kind, value))
 
 
-def node(identity, kind, micros=0, waits=(), **told):
+def node(identity, kind, micros=0, waits=(), begin=0, **told):
     """A node: its type as a number, durations in microseconds, attributes by name."""
     body = whole(1, identity) + text(2, f"node {identity}") + whole(3, kind)
     if waits:
         body += text(5, b"".join(varint(n) for n in waits))
-    body += whole(7, micros)
+    body += (whole(6, begin) if begin else b"") + whole(7, micros)
     for name, value in told.items():
         body += attribute(name, int(value), 27 if isinstance(value, bool) else 9)
     return body

@@ -106,7 +106,21 @@ def test_json_and_packed_traces_say_the_same(tmp_path):
         assert {**found, "file": ""} == {**wanted, "file": ""}
 
 
+def test_a_call_inside_another_and_stamps_that_are_not_there_are_no_skew(tmp_path):
+    """Good traces would be refused."""
+    data = trace(
+        node(1, COMPUTE, 900, begin=1000, is_cpu_op=True),
+        node(2, COMPUTE, 100, (1,), begin=1200),
+        node(3, COMPUTE, 100, (1, 2)),
+    )
+    assert told(tmp_path, data)["nodes"] == 3
+
+
 REFUSED = {
+    "skewed": (
+        trace(node(1, COMPUTE, 50, begin=9000), node(2, COMPUTE, 100, (1,), begin=100)),
+        "1 of 1 nodes end before .* the clocks of host and device are apart",
+    ),
     "cut message": (CHAIN[:-3], "truncated"),
     "cut length": (CHAIN + b"\xff", "truncated"),
     "endless length": (CHAIN + b"\xff" * 12, "length without an end"),

@@ -92,7 +92,21 @@ def _skewed(events):
             one["ts"] += 1e6
 
 
+def _with_side(side):
+    """The trace with a side of a matrix that cannot be."""
+
+    def change(events):
+        products = [one for one in events if one["name"] == "aten::mm"]
+        products[0]["args"]["Input Dims"] = [[side, 4096], [4096, 6144]]
+
+    return _with(change)
+
+
 HOSTILE = {
+    "negative side": (_with_side(-4096), "Input Dims with -4096"),
+    "side without an end": (_with_side(1e30), r"Input Dims with 1e\+30"),
+    "side in digits": (_with_side(10**30), "Input Dims with 1000000"),
+    "side that is no number": (_with_side("8192"), "Input Dims with 8192"),
     "truncated": (GOOD[: len(GOOD) // 2], "truncated"),
     "empty": ("", "truncated"),
     "no JSON": ("PK\x03\x04 a zip", "begins with neither"),
@@ -164,6 +178,15 @@ def test_shapes_that_contradict_each_other_are_left_out_and_told(tmp_path):
     recorder.product((1024, 1024, 1024), 20.0)
     found = found_in(write_trace(tmp_path / "odd.json", recorder.events))
     assert len(found.tables["product_times"]) == 1
+    assert any("no shape" in note for note in found.notes)
+
+
+def test_an_empty_matrix_is_left_out(tmp_path):
+    """An expert without a token would make its trace unreadable."""
+    path = tmp_path / "empty.json"
+    path.write_text(_with_side(0))
+    found = found_in(path)
+    assert len(found.tables["product_times"]) == len(PRODUCTS)
     assert any("no shape" in note for note in found.notes)
 
 

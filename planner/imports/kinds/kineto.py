@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -50,6 +50,9 @@ PRECISION_OF = {
 SKEWED_FRAC = 0.001
 """Kernels that end before their launch begins, of all: above this the clocks of host and device
 do not belong together; below, single stamps slip (CUPTI gives each side its own clock)."""
+
+MOST_EXTENT = 1_000_000_000
+"""Of one side of a matrix: the range of product_times.csv; a side of 0 is an empty matrix."""
 
 Shape = tuple[str, int, int, int]
 
@@ -165,8 +168,8 @@ def _add(trace: _Trace, event: Mapping[str, Any]) -> None:
         identity = _identity(args.get("External id", args.get("external id")))
         if identity >= 0:
             trace.operators[identity] = sys.intern(name)
-            if name in SHAPES and (shape := _shape(args, SHAPES[name])):
-                trace.shapes[identity] = shape
+            if name in SHAPES:
+                _add_shape(trace, identity, name, args)
     elif category in LAUNCHES:
         identity = _identity(args.get("correlation"))
         if identity >= 0:
@@ -183,6 +186,27 @@ def _identity(value: object) -> int:
     """A number that ties events together, -1 where there is none that can."""
     is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
     return value if is_one and isinstance(value, int) else -1
+
+
+def _add_shape(trace: _Trace, identity: int, name: str, args: Mapping[str, Any]) -> None:
+    dims = args.get("Input Dims")
+    sides = [side for d in dims if isinstance(d, list) for side in d] if _is_list(dims) else []
+    if wrong := [side for side in sides if not _is_extent(side)]:
+        trace.faults.append(
+            f"{trace.name}: {name} has Input Dims with {str(wrong[0])[:40]}; wanted whole numbers "
+            f"from 0 to {MOST_EXTENT:,}"
+        )
+    elif shape := _shape(args, SHAPES[name]):
+        trace.shapes[identity] = shape
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _is_extent(value: object) -> bool:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return is_whole and isinstance(value, int) and 0 <= value <= MOST_EXTENT
 
 
 def _shape(args: Mapping[str, Any], left: int) -> Shape | None:
