@@ -60,5 +60,6 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> UnknownName:
     """The error for a name that is not there, with the nearest names that are."""
     names: Sequence[str] = sorted(known)
     near = difflib.get_close_matches(given, names, n=3, cutoff=0.5)
-    do = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names[:20])}"
+    known_names = ", ".join(names[:20]) or "none yet"
+    do = f"did you mean {' or '.join(near)}?" if near else f"known: {known_names}"
     return UnknownName(f"{kind} {given!r} is not known; {do}")

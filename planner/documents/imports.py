@@ -15,7 +15,7 @@ from simkernel.errors import BadFile, BadStudy
 
 
 def kinds() -> dict[str, Any]:
-    """Every kind of file that can be imported, with its settings."""
+    """Every kind of file that can be imported, with its settings and those of all."""
     return {
         "kinds": [
             {
@@ -24,7 +24,8 @@ def kinds() -> dict[str, Any]:
                 "settings": dict(reader(kind).SETTINGS),
             }
             for kind in kind_names()
-        ]
+        ],
+        "settings_for_all": dict(FOR_ALL),
     }
 
 
@@ -105,11 +106,13 @@ def removed(folder: Path, name: str) -> dict[str, Any]:
 
 
 def kinds_text(document: Mapping[str, Any]) -> str:
-    """A line a kind, and one for each of its settings."""
+    """A line a kind, one for each of its settings, and those that all take."""
     lines = []
     for one in document["kinds"]:
         lines.append(f"{one['kind']:18} {one['what']}")
         lines += [f"{'':20} {name}: {what}" for name, what in one["settings"].items()]
+    lines.append("every kind takes")
+    lines += [f"{'':20} {name}: {what}" for name, what in document["settings_for_all"].items()]
     return "\n".join(lines)
 
 

@@ -34,8 +34,12 @@ MOST_ROWS = 50_000
 
 LICENCE = "own data"
 
-FOR_ALL = ("name", "as_of", "licence")
-"""Settings that every kind takes: name of the import, day and licence of the measurement."""
+FOR_ALL = {
+    "name": "what the import is called, a folder; kind and first file unless given",
+    "as_of": "day of the measurement, as 2026-11-30; today unless given",
+    "licence": "of the measurement; own data unless given",
+}
+"""Settings that every kind takes, each with its meaning."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,8 @@ def _record(
     today: datetime.date,
     tables: Mapping[str, Sequence[Mapping[str, str]]],
 ) -> dict[str, str]:
-    rows = ", ".join(f"{len(rows)} of {table}" for table, rows in tables.items())
+    kept = [f"{len(rows)} of {table}" for table, rows in tables.items()]
+    kept += [f"{_lines(file, text)} of {file}" for file, text in found.files.items()]
     return {
         "name": name,
         "kind": kind,
@@ -203,12 +208,19 @@ def _record(
         "digest": digest,
         "imported_on": today.isoformat(),
         "tool_version": version("cluster-planner"),
-        "found": f"{found.summary}; rows: {rows or 'none'}",
+        "found": f"{found.summary}; rows: {', '.join(kept) or 'none'}",
         "source": f"own measurement, {kind}",
         "as_of": settings.get("as_of", today.isoformat()),
         "grade": "measured",
         "licence": settings.get("licence", LICENCE),
     }
+
+
+def _lines(file: str, text: str) -> int:
+    """Rows of a table, objects of a list, or one whole document."""
+    if file.endswith(".csv"):
+        return len(text.splitlines()) - 1
+    return len(text.splitlines()) if file.endswith(".jsonl") else 1
 
 
 def _check(folder: Path, name: str, tables: Mapping[str, list[dict[str, str]]]) -> None:

@@ -1,18 +1,20 @@
 """The door of all imports: whole or not at all, once, with its source, and out again."""
 
 import datetime
+import json
 import shutil
 
 import numpy as np
 import pytest
 from small import DENSE, planner, with_lines
+from test_import_benchmarks import run_of
 from test_import_nccl_tests import FILE
 from trace_files import PRODUCTS, Recorder, write_trace
 
 from costdata.catalog import load
 from costdata.overlay import read_imports
 from planner.documents import imports as documents
-from planner.imports.door import import_files, remove_import
+from planner.imports.door import FOR_ALL, import_files, remove_import
 from planner.imports.registry import kind_names, reader
 from planner.search.bounds import least_days
 from planner.search.sweep import sweep
@@ -133,6 +135,34 @@ def test_settings_and_names_that_mean_nothing_are_refused(tmp_path):
     with pytest.raises(UnknownName):
         remove_import(tmp_path, "..")
     assert not files_of(tmp_path)
+
+
+def test_kinds_name_the_settings_that_every_kind_takes():
+    """A fault would advise a word that the help does not have."""
+    told = planner("import", "kinds")
+    assert all(f"{name}: " in told.out for name in FOR_ALL)
+    document = planner("import", "kinds", "--json").document
+    assert document["settings_for_all"] == FOR_ALL
+
+
+def test_a_name_where_nothing_was_imported_says_so(tmp_path):
+    """A fault would end in the middle of its sentence."""
+    with pytest.raises(UnknownName, match="known: none yet$"):
+        remove_import(tmp_path, "nosuch")
+
+
+def test_the_list_counts_rows_that_are_no_table_of_ours(tmp_path):
+    """A run that was brought in would look as if nothing had been kept."""
+    path = tmp_path / "bench.json"
+    kept = run_of(
+        input_lens=[100, 200], output_lens=[10, 30], ttfts=[0.1, 0.2], latencies=[1.0, 3.0],
+        start_times=[0.5, 1.0],
+    )  # fmt: skip
+    path.write_text(json.dumps(kept))
+    brought(tmp_path, "serving-benchmark", path, accelerator="H100-SXM", name="bench")
+    told = load(tmp_path).tables["imports"][("bench",)].text("found")
+    assert "rows: 1 of serving_sweep.csv, 2 of H100-SXM_run1_requests.jsonl" in told
+    assert "none" not in told
 
 
 def test_rows_that_a_user_wrote_stand_before_imported_ones(tmp_path):
