@@ -123,7 +123,7 @@ def trade_off(got: Gathered, say: Say) -> Iterator[Block]:
                 enumerated=figure(summary.enumerated),
                 masked=figure(masked),
                 evaluated=figure(summary.evaluated),
-                rejected=figure(rejected),
+                broke=say("lost_broke", count=figure(rejected)) if rejected else "",
                 skipped=say("lost_skipped", count=figure(skipped)) if skipped else "",
                 rest=say("lost_rest", count=figure(rest)) if rest > 0 else "",
                 front=figure(len(got.front["plan"])),

@@ -53,14 +53,13 @@ def rent(got: Gathered, say: Say) -> Iterator[Block]:
     usd = float(one.prices.rent_usd_per_device_hour[0])
     if got.word("acquire") != "buy" or not usd > 0:
         return
-    plan, found = _offers(got)
-    own = got.study.costing.rent_usd_per_device_hour is not None
+    plan, found = _offers(got, usd)
     yield Words(
         say(
             "rent_used",
             usd=figure(usd),
-            basis=say("rent_own") if own or not plan else say("rent_plan", plan=plan),
-            sources="" if own else _sources(found, say),
+            basis=say("rent_plan", plan=plan) if plan else say("rent_own"),
+            sources=_sources(found, say) if plan else "",
         )
     )
     if bool(one.prices.rent_is_by_hour[0]):
@@ -84,14 +83,21 @@ def _is_there(value: Any) -> bool:
     return value == value and str(value) != ""
 
 
-def _offers(got: Gathered) -> tuple[str, list[Rent]]:
-    """The kind of rent that is compared with, and the prices that it is the median of."""
-    wanted = got.study.costing.rent_plan or "buy"
+def _offers(got: Gathered, usd: float) -> tuple[str, list[Rent]]:
+    """The kind of rent that is compared with, and the prices that it is the median of.
+
+    "" and none where the study, or the case of it that the plan is of, gives the rent itself.
+    """
+    study = next(one for one in got.parts if got.drawn_at(got.choice.row) in one.rows).study
+    if study.costing.rent_usd_per_device_hour is not None:
+        return "", []
+    wanted = study.costing.rent_plan or "buy"
     chip = got.word("accelerator")
     for plan in RENT_PLANS[wanted]:
         found = got.catalog.rent(chip, plan)
         if found:
-            return plan, found
+            middle = np.median([offer.usd_per_device_hour for offer in found])
+            return (plan, found) if np.isclose(middle, usd) else ("", [])
     return "", []
 
 

@@ -71,6 +71,15 @@ def test_the_rent_stands_with_its_source_and_term(got, said):
     assert "no price for" in said
 
 
+def test_a_rent_that_the_study_gives_has_no_source_of_the_tables(got):
+    """A price that somebody typed in would be told as found in a published list."""
+    part = got.parts[0]
+    costing = replace(part.study.costing, rent_usd_per_device_hour=4.0)
+    own = replace(part, study=replace(part.study, costing=costing))
+    said = " ".join(_words(replace(got, parts=[own, *got.parts[1:]])))
+    assert "$ per device-hour, the study's own." in said
+
+
 def test_a_dearer_rent_is_told_by_what_it_changes(got, said):
     """The saving and the payback rest on the rent, and would be told as untouched by it."""
     assert DEARER_RENT in got.idle
