@@ -51,12 +51,14 @@ LAYOUT_FREE = (
 class StageWork:
     """One micro-batch on one stage; `terms` are elapsed seconds by what they are for.
 
-    `exchange` is what experts exchange in the forward pass, and again in the backward pass.
+    `exchange` is what experts exchange in the forward pass, and again in the backward pass, and
+    `tensor` what tensor ranks do between products, in either pass.
     """
 
     forward: Pass
     backward: Pass
     exchange: Pass
+    tensor: Pass
     terms: dict[str, Floats]
 
 
@@ -254,11 +256,12 @@ def _stage(
     terms: dict[str, Floats] = {
         "embedding_and_head": np.asarray(ends[0].floor_s + ends[1].floor_s)
     }
-    inner, exchange = [Pass(), Pass()], Pass()
+    inner, exchange, tensor = [Pass(), Pass()], Pass(), Pass()
     for i, sums in enumerate(parts.sums):
         count = counts[:, i]
         inner = [total + one.times(count) for total, one in zip(inner, sums, strict=True)]
         exchange = exchange + parts.layers[i][0].get("expert_parallel", Pass()).times(count)
+        tensor = tensor + parts.layers[i][0]["tensor_parallel"].times(count)
         for named in parts.layers[i]:
             for name, part in named.items():
                 terms[name] = terms.get(name, 0.0) + part.floor_s * count
@@ -268,7 +271,7 @@ def _stage(
         work + Pass(host_s=host_s, floor_s=wait_s)
         for work, host_s, wait_s in zip(works, launches_s, waits, strict=True)
     )
-    return StageWork(forward, backward, exchange, {**terms, "host": waits[0] + waits[1]})
+    return StageWork(forward, backward, exchange, tensor, {**terms, "host": waits[0] + waits[1]})
 
 
 def _waited_s(launches_s: Floats, work_s: Column) -> Floats:

@@ -1,4 +1,4 @@
-"""What a pipeline's items ask of links: work, exchange and send, in shares of the time they take.
+"""What a pipeline's items ask of links: work, collectives, send, in shares of the time they take.
 
 Every share is busy seconds of a resource over seconds of the phase, both as `passes` made them.
 Devices along the pipeline stand for all ranks of their stage: these do the same at the same time,
@@ -48,7 +48,11 @@ class Uplinks:
 
 @dataclass(frozen=True)
 class Demand:
-    """One kind of item on one stage: seconds alone, and what of them goes to links."""
+    """One kind of item on one stage: seconds alone, and what of them goes to links.
+
+    Of `tensor`, `exchange` and `send` nothing else of the item runs beside; each has its seconds,
+    and shares of the port inside and outside. `other_s` keeps the ports busy beside the rest.
+    """
 
     seconds: float
     exchange_s: float
@@ -56,6 +60,8 @@ class Demand:
     exchange: tuple[float, float]
     send: tuple[float, float]
     other_s: tuple[float, float]
+    tensor_s: float = 0.0
+    tensor: tuple[float, float] = (0.0, 0.0)
 
 
 def no_uplinks(pipeline: Pipeline) -> Uplinks:
@@ -99,15 +105,18 @@ class _Scribe:
         self.seconds: list[float] = []
 
     def write(self, device: int, stage: int, kind: int, pieces: int) -> None:
-        """The phases of an item: work and exchange in turns, then the send."""
+        """The phases of an item: work and its collectives in turns, then the send."""
         one = demand(self.pipeline, stage, kind)
         layers = max(int(self.pipeline.expert_layers[stage]), 1)
         turns = min(layers, pieces) if one.exchange_s > 0 else 1
-        work_s = max(one.seconds - one.exchange_s - one.send_s, 0.0)
+        work_s = max(one.seconds - one.tensor_s - one.exchange_s - one.send_s, 0.0)
         work = self.way(device, {CHIP: 1.0}, *_shares(one.other_s, work_s))
+        tensor = self.way(device, {CHIP: 1.0}, *one.tensor)
         exchange = self.way(device, {CHIP: 1.0}, *one.exchange)
         for _ in range(turns):
             self.add(work, work_s / turns)
+            if one.tensor_s > 0:
+                self.add(tensor, one.tensor_s / turns)
             if one.exchange_s > 0:
                 self.add(exchange, one.exchange_s / turns)
         if one.send_s > 0:
@@ -147,37 +156,48 @@ def demand(pipeline: Pipeline, stage: int, kind: int) -> Demand:
         WEIGHT: Pass(),
         PAIR: work.forward + mirror.backward,
     }[kind]
-    busy, send, moved = (_of_row(one, row) for one in (busy, send, work.exchange))
-    busy, moved = busy.times(1.0 / chunks), moved.times(1.0 / chunks)
+    of_tensor = work.tensor + mirror.tensor if kind == PAIR else work.tensor
+    passes = (busy, send, work.exchange, of_tensor)
+    busy, send, moved, tensor = (_of_row(one, row) for one in passes)
+    busy, moved, tensor = (one.times(1.0 / chunks) for one in (busy, moved, tensor))
     if kind == WEIGHT:
         return Demand(seconds, 0.0, 0.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
+    tensor_s = min(_number(tensor.floor_s), seconds)
+    alone = (tensor_s, _shares(_ports_s(tensor), tensor_s))
     if kind == PAIR or chunks > 1:
-        sends = send.times(2.0 if kind == PAIR else 1.0)
-        all_of_it = (_number(busy.inside_s + sends.inside_s), _outside(busy, sends))
+        busy = busy + send.times(2.0 if kind == PAIR else 1.0)
         if kind == PAIR:
-            return Demand(seconds, 0.0, 0.0, (0.0, 0.0), (0.0, 0.0), all_of_it)
-        send, busy = Pass(), busy + sends
-    exchange_s = min(_number(moved.floor_s), seconds)
-    send_s = min(_number(send.floor_s), seconds - exchange_s)
-    rest = busy.without(moved)
+            rest = _left_s(busy, *alone)
+            return Demand(seconds, 0.0, 0.0, (0.0, 0.0), (0.0, 0.0), rest, *alone)
+        send = Pass()
+    exchange_s = min(_number(moved.floor_s), seconds - tensor_s)
+    send_s = min(_number(send.floor_s), seconds - tensor_s - exchange_s)
     return Demand(
         seconds,
         exchange_s,
         send_s,
-        _shares((_number(moved.inside_s), _number(moved.outside_s)), _number(moved.floor_s)),
-        _shares((_number(send.inside_s), _number(send.outside_s)), send_s),
-        (max(_number(rest.inside_s), 0.0), max(_number(rest.outside_s), 0.0)),
+        _shares(_ports_s(moved), _number(moved.floor_s)),
+        _shares(_ports_s(send), send_s),
+        _left_s(busy.without(moved), *alone),
+        *alone,
     )
+
+
+def _ports_s(one: Pass) -> tuple[float, float]:
+    """Seconds that a pass keeps the ports busy, in the domain and outside."""
+    return max(_number(one.inside_s), 0.0), max(_number(one.outside_s), 0.0)
+
+
+def _left_s(busy: Pass, alone_s: float, shares: tuple[float, float]) -> tuple[float, float]:
+    """Of them, what a phase of its own does not take: pieces of tensor traffic beside products."""
+    inside, outside = _ports_s(busy)
+    return max(inside - alone_s * shares[0], 0.0), max(outside - alone_s * shares[1], 0.0)
 
 
 def _of_row(one: Pass, row: int) -> Pass:
     """A pass of one of several layouts; what is one number for all stays so."""
     columns = {f.name: np.reshape(getattr(one, f.name), -1) for f in fields(one)}
     return Pass(**{n: float(c[row if len(c) > 1 else 0]) for n, c in columns.items()})
-
-
-def _outside(busy: Pass, sends: Pass) -> float:
-    return _number(busy.outside_s + sends.outside_s)
 
 
 def _number(column: Column) -> float:

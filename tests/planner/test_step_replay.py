@@ -203,6 +203,20 @@ def test_a_slow_port_lengthens_the_step_by_what_needs_it_and_says_so(document):
     assert healthy_s <= steps[0] <= steps[1] < steps[2]
 
 
+def test_domain_ports_at_half_cost_no_less_than_domains_at_half_their_rate():
+    """Tensor traffic between products would be spread over the pass, and hidden beside it.
+
+    No less: a slow port holds up the latencies of a collective as well.
+    """
+    own = ("workload.main.expert_imbalance=1.0", "workload.main.stragglers=1.0", "tp=4", "dp=4")
+    slow = ", ".join(f"{{stage = {i}, port = 'domain', left_frac = 0.5}}" for i in range(4))
+    whole, half, ports = (
+        training_replay_document(study(*own, *more), seeds=1)["replay"]["step_s"]["value"]
+        for more in ((), ("scaleup_gbytes_per_s=225",), (f"network.degraded=[{slow}]",))
+    )
+    assert whole < half <= ports < 2.0 * whole
+
+
 def test_a_port_that_is_down_for_a_while_costs_no_more_than_that_while(document):
     """Flows on it would be lost, or wait for ever."""
     healthy_s = document["replay"]["step_s"]["value"]
