@@ -183,6 +183,20 @@ def fabric_links(
     return links
 
 
+def laid_above_frac(ports: Column, links: Column, tiers: Column) -> Floats:
+    """Cables laid above the leaves over those of full bisection; (n,), 1 where none is spared.
+
+    Parameters
+    ----------
+    ports, links : (n,) of hosts, and cables of the whole tree
+    tiers : (n,) layers of it
+    """
+    layers = np.maximum(np.asarray(tiers) - 1.0, 0.0)
+    full = np.asarray(ports) * layers
+    laid = (np.asarray(links) - ports) / np.where(full > 0, full, 1.0)
+    return np.where(full > 0, np.clip(laid, 0.0, 1.0), 1.0)
+
+
 def link_set_usd(hosts: Column, tiers: Column, usd_per_host: Floats) -> Column:
     """Connectors and cables of all hosts when they are sold per host and number of layers.
 

@@ -24,7 +24,7 @@ from costdata.offers import Part
 from costdata.purchase import PurchaseUnit
 from costdata.sites import Site
 from costdata.terms import ACQUIRE, CARBON, CostingTerms
-from simkernel.columns import Codes, Floats, Masks
+from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.errors import BadStudy, MissingFact, unknown
 from simkernel.hardware import Columns
 
@@ -211,7 +211,7 @@ def chip_prices(
     return Quoted(table, (f"{name}: {words}; {rent_words}",), facts)
 
 
-def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
+def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats, above_frac: Column = 1.0) -> Prices:
     """Prices of every row once its number of switch layers is known.
 
     Parameters
@@ -219,9 +219,14 @@ def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
     chips, parts : (m,) or one row
     tiers : (m,) of the hardware bill; a fabric of more layers than can be built, which a limit
         forbids, has the links of the most that can
+    above_frac : (m,) cables laid above the leaves over those of full bisection: what a layer adds
+        to the price of a port is that of its cables
     """
     code: Codes = np.minimum(tiers, TIERS_MOST).astype(np.int64)
     per_port = np.broadcast_to(parts.port_links_usd, (len(code), TIERS_MOST + 1))
+
+    of_port = np.take_along_axis(per_port, code[:, None], axis=1)[:, 0]
+    of_leaf = np.minimum(per_port[:, 1], of_port)
 
     def spread(value: Floats | float) -> Floats:
         return np.broadcast_to(np.asarray(value, float), code.shape)
@@ -230,7 +235,7 @@ def prices(chips: ChipPrices, parts: RoomParts, tiers: Floats) -> Prices:
         unit_usd=spread(chips.unit_usd),
         unit_is_estimate=np.broadcast_to(chips.unit_is_estimate, code.shape),
         switch_usd=spread(parts.switch_usd),
-        port_links_usd=np.take_along_axis(per_port, code[:, None], axis=1)[:, 0],
+        port_links_usd=of_leaf + (of_port - of_leaf) * np.asarray(above_frac),
         nic_usd=spread(0.0),  # servers and racks of servers.csv come with their network cards
         storage_usd_per_pb=spread(parts.storage_usd_per_pb),
         head_node_usd=spread(parts.head_node_usd),

@@ -17,6 +17,7 @@ from costdata.catalog import Catalog
 from costdata.ends import TYPICAL
 from costdata.hardware_bill import HardwareBill
 from costdata.making import embodied_factors
+from costdata.network_build import laid_above_frac
 from costdata.quotes import ChipPrices, chip_prices, prices, stacked
 from planner.costing.purchase import CATALOGUES, Rows, Shelf, bill_of, coded, shelf_of
 from planner.study.parts import Costing, Reliability
@@ -60,7 +61,8 @@ class Quotes:
         """
         chips, sold = self.chips.take(code), self.shelf.devices_per_unit[code]
         chips = replace(chips, unit_usd=chips.unit_usd * bill.devices_per_unit / sold)
-        found = prices(chips, self.shelf.parts.take(code), bill.tiers)
+        above_frac = laid_above_frac(bill.ports, bill.links, bill.tiers)
+        found = prices(chips, self.shelf.parts.take(code), bill.tiers, above_frac)
         return self._all_in(found, self.is_all_in[code])
 
     def _all_in(self, found: Prices, is_all_in: Masks) -> Prices:

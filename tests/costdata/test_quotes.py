@@ -8,6 +8,7 @@ import pytest
 from costdata import quotes
 from costdata.catalog import load
 from costdata.making import embodied_factors
+from costdata.network_build import fabric_links, laid_above_frac
 from costdata.terms import MAY_BE_UNKNOWN, CostingTerms, refuse_bad_terms
 from simkernel.errors import BadStudy, UnknownName
 
@@ -92,6 +93,21 @@ def test_prices_follow_the_layers_of_the_bill(catalog):
     got = quotes.prices(chips, parts, np.array([0.0, 1, 2, 3]))
     np.testing.assert_allclose(got.port_links_usd, [0, 1320, 2560, 3800])
     assert set(got.unit_usd) == {chips.unit_usd[0]}
+
+
+def test_uplinks_that_are_not_laid_are_not_paid_for(catalog):
+    """A thin spine would save switches and watts, and pay for all of its cables."""
+    chips = quotes.chip_prices(catalog, "H100-SXM").table
+    parts = quotes.room_parts(catalog, 50e9).table
+    hosts, tiers = np.full(3, 1024.0), np.full(3, 2.0)
+    links = fabric_links(hosts, 8, 64, np.array([1.0, 2.0, 4.0]))
+    above_frac = laid_above_frac(hosts * 8, links, tiers)
+    np.testing.assert_allclose(above_frac, [1.0, 0.5, 0.25])
+    got = quotes.prices(chips, parts, tiers, above_frac)
+    np.testing.assert_allclose(got.port_links_usd, [2560, 1320 + 620, 1320 + 310])
+    alone = laid_above_frac(np.array([0.0, 64]), np.array([0.0, 64]), np.array([0.0, 1]))
+    got = quotes.prices(chips, parts, np.array([0.0, 1]), alone)
+    np.testing.assert_allclose(got.port_links_usd, [0, 1320])
 
 
 def test_a_studys_price_is_per_device_or_per_server_by_its_name(catalog):
