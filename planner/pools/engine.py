@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -27,9 +27,9 @@ FABRIC = (
 )
 
 MOVED = (
-    "keys and values go over the scale-out wires of both ends, one request after another; blocks "
-    "of the prompt are reserved at the destination first and held at both ends until all is "
-    "there; the time to first token ends with it"
+    "keys and values go over the scale-out wires of both ends, at each end one request after "
+    "another over that end's own wires; blocks of the prompt are reserved at the destination "
+    "first and held at both ends until all is there; the time to first token ends with it"
 )
 
 
@@ -70,8 +70,13 @@ def prepare(study: Study, catalog: Catalog | None = None) -> PoolsEngine:
     return joined(study, catalog, pools)
 
 
-def joined(study: Study, catalog: Catalog, pools: Mapping[str, ServeEngine]) -> PoolsEngine:
-    """Two engines of one phase each as one of pairs."""
+def joined(
+    study: Study,
+    catalog: Catalog,
+    pools: Mapping[str, ServeEngine],
+    counts: Mapping[str, Sequence[int]] | None = None,
+) -> PoolsEngine:
+    """Two engines of one phase each as one of pairs; `counts` as of `pair_space`."""
     spaces = {pool: engine.space for pool, engine in pools.items()}
     return PoolsEngine(
         study=study,
@@ -79,7 +84,7 @@ def joined(study: Study, catalog: Catalog, pools: Mapping[str, ServeEngine]) -> 
         model=pools[PREFILL].model,
         load=serve_load(study),
         pools=MappingProxyType(dict(pools)),
-        space=pair_space(spaces, study.axes[TRANSFER]),
+        space=pair_space(spaces, study.axes[TRANSFER], counts),
         missing=MappingProxyType(
             {k: why for engine in pools.values() for k, why in engine.missing.items()}
         ),

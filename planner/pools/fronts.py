@@ -24,7 +24,7 @@ from planner.pools.engine import PoolsEngine
 from planner.pools.join import Pair, evaluated, is_layer_wise, pair_of
 from planner.pools.named import named_pairs
 from planner.pools.phase import PoolRows, pool_rows, ready
-from planner.pools.space import ALIKE, MOST_REPLICAS
+from planner.pools.space import ALIKE, COUNTED, MOST_REPLICAS
 from planner.search.sweep import BillResult, count_rejections, criteria
 from planner.serving.engine import ServeEngine
 from planner.space.blocks import Bill, Ints, bills, blocks, columns
@@ -78,7 +78,7 @@ def sweep(
     done: Container[int] = frozenset(),
 ) -> Iterator[BillResult]:
     """Results of every pair of hardware bills, in their order; arguments as of `search.sweep`."""
-    fronts = {pool: _LazyFronts(engine.pools[pool], pool) for pool in POOLS}
+    fronts = {pool: _LazyFronts(engine, pool) for pool in POOLS}
     others = len(engine.pools[DECODE].space.bill_codes)
     told: set[tuple[str, int]] = set()
     for index in engine.space.bill_codes:
@@ -109,24 +109,35 @@ def _count(result: BillResult, front: Front, pool: str) -> None:
 class _LazyFronts:
     """The fronts of one pool, each made when it is asked for first."""
 
-    def __init__(self, engine: ServeEngine, pool: str) -> None:
-        self.engine, self.pool = engine, pool
-        self.bills = list(bills(engine.space))
+    def __init__(self, engine: PoolsEngine, pool: str) -> None:
+        self.engine, self.pool = engine.pools[pool], pool
+        self.most = max(int(n) for n in engine.space.levels[f"{pool}.{COUNTED}"])
+        self.bills = list(bills(self.engine.space))
         self.known: dict[int, Front] = {}
 
     def of(self, index: int) -> Front:
         """The front of one bill."""
         if index not in self.known:
-            self.known[index] = pool_front(self.engine, self.pool, self.bills[index])
+            self.known[index] = pool_front(
+                self.engine, self.pool, self.bills[index], most=self.most
+            )
         return self.known[index]
 
 
-def pool_front(engine: ServeEngine, pool: str, bill: Bill, *, is_whole: bool = False) -> Front:
+def pool_front(
+    engine: ServeEngine,
+    pool: str,
+    bill: Bill,
+    *,
+    is_whole: bool = False,
+    most: int = MOST_REPLICAS,
+) -> Front:
     """The plans of one pool on one hardware bill that no other beats.
 
     Parameters
     ----------
     is_whole : keep every feasible row, beaten or not
+    most : replicas that keys of pairs have room for
     """
     front, accelerator = Front(), str(bill.values["accelerator"])
     for block in blocks(engine.space, bill, BLOCK_PLANS):
@@ -135,7 +146,7 @@ def pool_front(engine: ServeEngine, pool: str, bill: Bill, *, is_whole: bool = F
             continue
         plans = ready(engine, pool, columns(engine.space, block), accelerator)
         at, counts = counts_of(engine, plans)
-        within = counts <= MOST_REPLICAS
+        within = counts <= most
         if not within.all():
             front.masked["more_replicas_than_are_counted"] += int((~within).sum())
         if not within.any():

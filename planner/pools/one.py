@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -17,8 +18,8 @@ from planner.pools.engine import PoolsEngine, joined, phase_engine
 from planner.pools.join import Pair, evaluated, is_layer_wise, pair_of
 from planner.pools.named import named_pairs
 from planner.pools.phase import PoolRows, pool_rows, ready
-from planner.pools.space import COUNTED, PairSpace
-from planner.space.blocks import Ints, values_of
+from planner.pools.space import COUNTED, PairSpace, around_count
+from planner.space.blocks import MOST_KEYS, Ints, Space, values_of
 from planner.space.plan_keys import codes_of
 from planner.study.pools import OF_BOTH, POOLS, TRANSFER, pool_study
 from planner.study.read import Study
@@ -117,19 +118,24 @@ def single_pair(study: Study) -> Any:
             "accelerator=NAME"
         )
     found = {pool: one_of(*_of_pool(study, pool)) for pool in POOLS}
+    shown = {pool: one.taken for pool, one in found.items()}
+    if _numbered([one.engine.space for one in found.values()], study) > MOST_KEYS:
+        narrow = _at_first(study)
+        found = {pool: one_of(*_of_pool(narrow, pool)) for pool in POOLS}
     engines = {pool: one.engine for pool, one in found.items()}
-    ways = tuple(dict.fromkeys((*study.axes[TRANSFER], AFTER_PREFILL, LAYER_WISE)))
-    wide = replace(study, axes=MappingProxyType({**study.axes, TRANSFER: ways}))
-    engine = joined(wide, next(iter(engines.values())).catalog, engines)
     own = {pool: codes_of(engines[pool].space, np.array([one.key])) for pool, one in found.items()}
-    replicas = _fewest(engine, own)
+    wide, catalog = _with_both_ways(study), next(iter(engines.values())).catalog
+    one_each = {pool: (1,) for pool in POOLS}
+    replicas = _fewest(joined(wide, catalog, engines, one_each), own)
+    around = {pool: around_count(count) for pool, count in replicas.items()}
+    engine = joined(wide, catalog, engines, around)
     codes = engine.space.codes_of_pair(
         own, {p: np.array([n]) for p, n in replicas.items()}, np.zeros(1, dtype=np.int64)
     )
     taken: dict[str, Level] = {
         f"{pool}.{name}": level
-        for pool, one in found.items()
-        for name, level in one.taken.items()
+        for pool, levels in shown.items()
+        for name, level in levels.items()
         if name not in OF_BOTH
     }
     for name in OF_BOTH:
@@ -137,6 +143,28 @@ def single_pair(study: Study) -> Any:
             taken[name] = study.axes[name][0]
     key = int(engine.space.keys(codes)[0])
     return Single(engine, key, MappingProxyType(taken))
+
+
+COUNTS_SHOWN = 5
+"""Levels of replicas of one pair: its own, those next to it, and a tenth away."""
+
+
+def _numbered(spaces: list[Space], study: Study) -> int:
+    """Keys that pairs of these plans, with their neighbours, need."""
+    ways = len(_with_both_ways(study).axes[TRANSFER])
+    return ways * prod(len(n) for s in spaces for n in s.levels.values()) * COUNTS_SHOWN**2
+
+
+def _at_first(study: Study) -> Study:
+    """The study with the first level of every axis alone: so a plan has fewer neighbours."""
+    axes = {name: levels[:1] for name, levels in study.axes.items()}
+    return replace(study, axes=MappingProxyType(axes))
+
+
+def _with_both_ways(study: Study) -> Study:
+    """The study with every way of sending, its own first."""
+    ways = tuple(dict.fromkeys((*study.axes[TRANSFER], AFTER_PREFILL, LAYER_WISE)))
+    return replace(study, axes=MappingProxyType({**study.axes, TRANSFER: ways}))
 
 
 def _of_pool(study: Study, pool: str) -> tuple[Study, Any]:
@@ -148,6 +176,10 @@ def _of_pool(study: Study, pool: str) -> tuple[Study, Any]:
     return pool_study(study, pool), prepare
 
 
+MOST_OF_ONE = 1 << 20
+"""Replicas of one pool: a plan that needs more, or that no number helps, is shown at these."""
+
+
 def _fewest(engine: PoolsEngine, own: Mapping[str, Ints]) -> dict[str, int]:
     """Replicas of both pools: as given, or the fewest devices that keep every bound."""
     sides, counts = {}, {}
@@ -157,8 +189,7 @@ def _fewest(engine: PoolsEngine, own: Mapping[str, Ints]) -> dict[str, int]:
         chip = str(pool_engine.space.levels["accelerator"][int(columns["accelerator"][0])])
         plan = ready(pool_engine, pool, columns, chip)
         at, found = counts_of(pool_engine, plan)
-        most = max(int(n) for n in engine.space.levels[f"{pool}.{COUNTED}"])
-        found = np.clip(found, 1.0, most)
+        found = np.clip(found, 1.0, MOST_OF_ONE)
         sides[pool], counts[pool] = pool_rows(pool_engine, plan.take(at), found), found
     first, second = _every(len(counts[POOLS[0]]), len(counts[POOLS[1]]))
     pair = pair_of(

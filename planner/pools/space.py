@@ -160,10 +160,10 @@ class PairSpace:
                     yield axis, whole
 
     def _counts_around(self, name: str, row: Ints) -> Iterator[tuple[str, Ints]]:
-        at, last = self.axes.index(name), len(self.levels[name]) - 1
-        step = max(int(row[at]) // 10, 1)
-        for code in sorted({row[at] - step, row[at] - 1, row[at] + 1, row[at] + step}):
-            if 0 <= code <= last:
+        at, levels = self.axes.index(name), self.levels[name]
+        around = around_count(int(levels[row[at]])) if isinstance(levels, range) else levels
+        for code in (levels.index(count) for count in around if count in levels):
+            if code != row[at]:
                 whole = row.copy()
                 whole[at] = code
                 yield name, whole
@@ -183,8 +183,24 @@ REASONS = {
 """Why pairs cannot exist, for a person."""
 
 
-def pair_space(pools: Mapping[str, Space], transfers: Sequence[Level]) -> PairSpace:
+def around_count(count: int) -> list[int]:
+    """Replicas next to so many, and a tenth away, with themselves; none below 1."""
+    step = max(count // 10, 1)
+    found = {count - step, count - 1, count, count + 1, count + step}
+    return sorted(n for n in found if n >= 1)
+
+
+def pair_space(
+    pools: Mapping[str, Space],
+    transfers: Sequence[Level],
+    counts: Mapping[str, Sequence[int]] | None = None,
+) -> PairSpace:
     """The space of pairs of two pools' plans.
+
+    Parameters
+    ----------
+    counts : of each pool, the replicas that there are where the load decides; else from 1 to as
+        many as keys have room for
 
     Raises
     ------
@@ -204,6 +220,11 @@ def pair_space(pools: Mapping[str, Space], transfers: Sequence[Level]) -> PairSp
         levels[name] = pools[PREFILL].levels[name]
     levels[TRANSFER] = tuple(transfers)
     open_ = [f"{p}.{COUNTED}" for p in pools if pools[p].levels[COUNTED] == (DERIVED,)]
+    if counts is not None:
+        levels |= {
+            f"{p}.{COUNTED}": tuple(n) for p, n in counts.items() if f"{p}.{COUNTED}" in open_
+        }
+        open_ = []
     rest = prod(len(found) for found in levels.values())
     most = MOST_REPLICAS
     while most > LEAST_REPLICAS and rest * most ** len(open_) > MOST_KEYS:
@@ -211,7 +232,7 @@ def pair_space(pools: Mapping[str, Space], transfers: Sequence[Level]) -> PairSp
     if rest * most ** len(open_) > MOST_KEYS:
         raise BadStudy(
             f"the axes of both pools have {rest:.3g} combinations before replicas are counted; "
-            f"wanted at most {MOST_KEYS / LEAST_REPLICAS**2:.3g}; give fewer levels"
+            f"wanted at most {MOST_KEYS / LEAST_REPLICAS ** len(open_):.3g}; give fewer levels"
         )
     return PairSpace(
         pools=pools,
