@@ -127,17 +127,26 @@ def _case(got: Gathered, say: Say) -> str:
 
 
 def _units(got: Gathered, say: Say) -> str:
-    """Servers or racks, and how many devices each has."""
-    each = float(got.ends.middle.bill.devices_per_unit[0])
-    key = "racks" if each > RACK_DEVICES else "servers"
-    return say(key, count=figure(got.value("purchase_units")), each=figure(each))
+    """Servers or racks, and how many devices each has; each size apart."""
+    counts: dict[float, float] = {}
+    for bill in got.ends.middle.bills:
+        each = float(bill.devices_per_unit[0])
+        units = float((bill.purchase_units + bill.spare_units)[0])
+        counts[each] = counts.get(each, 0.0) + units
+    return say.listed([
+        say("racks" if each > RACK_DEVICES else "servers", count=figure(n), each=figure(each))
+        for each, n in counts.items()
+    ])  # fmt: skip
 
 
 def _rest(got: Gathered, say: Say) -> str:
     """Devices that are paid for and do not work: those left over in their units, and spares."""
-    bill = got.ends.middle.bill
-    counts = {"left_over": bill.stranded_devices, "spare": bill.spare_devices}
-    found = {key: float(np.asarray(n).reshape(-1)[0]) for key, n in counts.items()}
+    bills = got.ends.middle.bills
+    counts = {
+        "left_over": [bill.stranded_devices for bill in bills],
+        "spare": [bill.spare_devices for bill in bills],
+    }
+    found = {key: sum(float(np.asarray(n)[0]) for n in each) for key, each in counts.items()}
     parts = [say(key, count=figure(n)) for key, n in found.items() if n > 0]
     return say("rest", parts=say.listed(parts)) if parts else ""
 

@@ -117,7 +117,8 @@ def _capital(one: Inputs, costs: PlanCosts) -> Iterator[Line]:
     """What is paid up front; servers at the price of one."""
     terms = {n: float(np.asarray(v)[0]) for n, v in costs.capex.terms.items()}
     per_unit, usd = float(one.bill.devices_per_unit[0]), float(one.prices.unit_usd[0])
-    is_bought = bool(one.terms.is_bought[0]) and usd > 0
+    is_one_price = all(float(part.prices.unit_usd[0]) == usd for part in one.beside)
+    is_bought = bool(one.terms.is_bought[0]) and usd > 0 and is_one_price
     if is_bought:
         yield Line("unit_usd", "$", usd, is_open=True)
     for name, value in terms.items():
@@ -135,9 +136,11 @@ def _year(one: Inputs, costs: PlanCosts) -> Iterator[Line]:
     """A year, term by term."""
     year = {n: float(np.asarray(v)[0]) for n, v in costs.year.terms.items()}
     hosted = 1.0 if bool(one.terms.is_hosted[0]) else 0.0
-    devices = one.bill.devices_working + one.bill.stranded_devices + one.bill.spare_devices
+    devices = sum(b.devices_working + b.stranded_devices + b.spare_devices for b in one.bills)
     yield Line("hosted", "1", hosted)
-    yield Line("all_devices", "", float(devices[0]) * float(np.broadcast_to(one.fleet, 1)[0]))
+    yield Line(
+        "all_devices", "", float(np.asarray(devices)[0]) * float(np.broadcast_to(one.fleet, 1)[0])
+    )
     network = "+".join(f"{{capex_{name}}}" for name in NETWORK)
     formulas = {
         **{name: f"{{capex_{name}}}*{_share('it', True)}" for name in IT},

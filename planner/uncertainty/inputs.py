@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from costdata.bill import EmbodiedFactors, PlanCosts, PlanRun, Prices, plan_costs
+from costdata.bill import EmbodiedFactors, Hardware, PlanCosts, PlanRun, Prices, plan_costs
 from costdata.hardware_bill import HardwareBill
 from costdata.supply import Supply
 from costdata.terms import CostingTerms, yearly_shares
@@ -75,6 +75,9 @@ MOVED = MappingProxyType(
 )
 """Every input that may be uncertain, by the name a reader knows it under."""
 
+OF_HARDWARE = ("prices", "made")
+"""Tables that hardware of another pool has of its own."""
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -84,6 +87,7 @@ class Inputs:
     ----------
     carbon : the accounting
     fleet : multiple of what is bought and drawn, where an error of speed is one of the fleet [1]
+    beside : hardware bought beside `bill`, of a pool of its own
     """
 
     bill: HardwareBill
@@ -94,20 +98,40 @@ class Inputs:
     carbon: str
     supply: Supply | None = None
     fleet: Column = 1.0
+    beside: tuple[Hardware, ...] = ()
 
     def costs(self) -> PlanCosts:
         """Cost, carbon and water of the rows."""
         bill, run = self._at_size()
+        beside = tuple(replace(one, bill=self._sized(one.bill)) for one in self.beside)
         return plan_costs(
             bill, run, self.prices, self.made, self.terms, yearly_shares(self.terms), self.carbon,
-            self.supply,
+            self.supply, beside,
         )  # fmt: skip
 
     def take(self, rows: Any) -> Inputs:
         """Some rows, or rows again and again."""
         parts = ("bill", "run", "prices", "made", "terms")
         fleet = np.broadcast_to(self.fleet, len(self.bill))[rows]
-        return replace(self, fleet=fleet, **{n: getattr(self, n).take(rows) for n in parts})
+        beside = tuple(one.take(rows) for one in self.beside)
+        taken = {n: getattr(self, n).take(rows) for n in parts}
+        return replace(self, fleet=fleet, beside=beside, **taken)
+
+    @property
+    def bills(self) -> tuple[HardwareBill, ...]:
+        """What is bought, pool by pool."""
+        return (self.bill, *(one.bill for one in self.beside))
+
+    def of_part(self, part: int) -> Inputs:
+        """The same with some hardware beside in the place of the first."""
+        one = self.beside[part]
+        return replace(self, bill=one.bill, prices=one.prices, made=one.embodied)
+
+    def having_part(self, part: int, moved: Moved, cells: dict[str, Any]) -> Inputs:
+        """The same with other figures of some hardware beside."""
+        other = self.of_part(part).having(moved, cells)
+        one = replace(self.beside[part], prices=other.prices, embodied=other.made)
+        return replace(self, beside=(*self.beside[:part], one, *self.beside[part + 1 :]))
 
     def cell(self, moved: Moved, name: str) -> Floats:
         """One figure of an uncertain input; (m,)."""
@@ -125,17 +149,19 @@ class Inputs:
         """Counts and watts of the fleet; parts of a unit where it is larger by less than one."""
         if np.all(np.asarray(self.fleet) == 1.0):
             return self.bill, self.run
-        shape = ("devices_per_unit", "hosts_per_unit", "tiers")
-        counts = {
-            f.name: getattr(self.bill, f.name) * self.fleet
-            for f in fields(self.bill)
-            if f.name not in shape
-        }
         watts = {
             name: getattr(self.run, name) * self.fleet
             for name in ("it_mean_w", "it_peak_w", "it_idle_w")
         }
-        return replace(self.bill, **counts), replace(self.run, **watts)
+        return self._sized(self.bill), replace(self.run, **watts)
+
+    def _sized(self, bill: HardwareBill) -> HardwareBill:
+        """Counts of a fleet so many times as large."""
+        if np.all(np.asarray(self.fleet) == 1.0):
+            return bill
+        shape = ("devices_per_unit", "hosts_per_unit", "tiers")
+        names = [f.name for f in fields(bill) if f.name not in shape]
+        return replace(bill, **{n: getattr(bill, n) * self.fleet for n in names})
 
 
 @dataclass(frozen=True)
@@ -157,12 +183,24 @@ class Ends:
     def uncertain(self) -> Iterator[str]:
         """Names of the inputs whose ends differ in some row."""
         for name, moved in MOVED.items():
-            if not all(
-                np.array_equal(end.cell(moved, n), self.middle.cell(moved, n), equal_nan=True)
-                for end in (self.low, self.high)
-                for n in moved.names
-            ):
+            if any(not part.is_given(moved) for part in (self, *self.parts_of(moved))):
                 yield name
+
+    def is_given(self, moved: Moved) -> bool:
+        """Both ends of an input are its middle."""
+        return all(
+            np.array_equal(end.cell(moved, n), self.middle.cell(moved, n), equal_nan=True)
+            for end in (self.low, self.high)
+            for n in moved.names
+        )
+
+    def parts_of(self, moved: Moved) -> tuple[Ends, ...]:
+        """Hardware beside the first whose own figures an input moves too."""
+        if moved.table not in OF_HARDWARE:
+            return ()
+        each = range(len(self.middle.beside))
+        ends = (self.low, self.middle, self.high)
+        return tuple(Ends(*(end.of_part(i) for end in ends)) for i in each)
 
     def at_scores(self, inputs: Inputs, name: str, scores: Floats) -> Inputs:
         """Some inputs with one of them where standard normal scores put it.
@@ -172,21 +210,31 @@ class Ends:
         inputs : these rows again and again; (c * m,)
         scores : (c, m) or (c, 1)
         """
-        moved, cells = MOVED[name], {}
+        moved = MOVED[name]
+        found = inputs.having(moved, self._cells(moved, scores))
+        for i, part in enumerate(self.parts_of(moved)):
+            found = found.having_part(i, moved, part._cells(moved, scores))
+        return found
+
+    def _cells(self, moved: Moved, scores: Floats) -> dict[str, Any]:
+        cells = {}
         for n in moved.names:
             low, middle, high = (end.cell(moved, n) for end in (self.low, self.middle, self.high))
             found = at_quantile(Band(low, middle, high), scores)
             cells[n] = np.broadcast_to(found, (len(scores), len(self))).ravel()
-        return inputs.having(moved, cells)
+        return cells
 
     def moved(self, name: str) -> tuple[Inputs, Inputs]:
         """The middle with one input at its low end, and at its high end."""
-        moved = MOVED[name]
-        low, high = (
-            self.middle.having(moved, {n: end.cell(moved, n) for n in moved.names})
-            for end in (self.low, self.high)
-        )
+        low, high = (self._at_end(MOVED[name], end) for end in (self.low, self.high))
         return low, high
+
+    def _at_end(self, moved: Moved, end: Inputs) -> Inputs:
+        found = self.middle.having(moved, {n: end.cell(moved, n) for n in moved.names})
+        for i in range(len(self.parts_of(moved))):
+            own = end.of_part(i)
+            found = found.having_part(i, moved, {n: own.cell(moved, n) for n in moved.names})
+        return found
 
 
 def terms_at_end(costing: Costing, terms: CostingTerms, place: int) -> CostingTerms:

@@ -116,6 +116,7 @@ def _at(study: Study, catalog: Catalog, rows: Mapping[str, Any], sites: Codes, e
         study.costing.carbon,
         supply_given(study.costing),
         fleet,
+        bought.beside,
     )
 
 

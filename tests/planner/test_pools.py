@@ -7,12 +7,16 @@ import pytest
 from small_pools import ONE, pooled, written
 from small_serve import chat
 
+from planner.archive.store import Archive
 from planner.documents import answers as commands
 from planner.documents.export import export
 from planner.explain.plan import explain_plan
 from planner.pareto import nondominated
 from planner.pools.fronts import blocks_of_pairs, pair_criteria, pool_front, sweep
 from planner.pools.one import rows
+from planner.report.decision import sentence
+from planner.report.gather import gather
+from planner.report.sums import cost_lines
 from planner.runs.kinds import prepare
 from planner.space.blocks import bills
 from planner.space.plan_keys import codes_of
@@ -95,6 +99,37 @@ def test_every_deployed_device_is_paid_and_powered(ran):
         assert row["devices"] + row["stranded_devices"] <= sum(pools)
         degree = [row[f"{p}.tensor_parallel"] * row[f"{p}.replicas"] for p in POOLS]
         assert [row[f"{p}.devices"] for p in POOLS] == degree
+
+
+def test_a_report_pays_and_tells_the_hardware_of_both_pools(ran):
+    """Its bands and workbook had the first pool's hardware alone, and its left over and spare."""
+    document, folder = ran
+    got = gather(Archive(folder / "a.duckdb"), document["run"])
+    middle = got.ends.middle
+    assert middle.costs().columns["usd"][0] == pytest.approx(got.value("usd"), rel=1e-12)
+    bought = sum(b.devices_per_unit * (b.purchase_units + b.spare_units) for b in middle.bills)[0]
+    idle = sum(b.stranded_devices + b.spare_devices for b in middle.bills)[0]
+    assert got.value("devices") + idle == bought
+    told = sentence(got, "en")
+    for counted, word in (("stranded_devices", "left over"), ("spare_devices", "spare")):
+        whole = sum(getattr(bill, counted) for bill in middle.bills)[0]
+        assert f"{whole:.0f} {word}" in told
+    capex = {line.name: line.value for line in cost_lines(middle)}["capex_usd"]
+    assert capex == pytest.approx(got.value("capex_usd"), rel=1e-12)
+
+
+def test_an_uncertain_price_moves_the_hardware_of_both_pools(ran):
+    """The second pool would keep its list price while the first one's is drawn."""
+    document, folder = ran
+    ends = gather(Archive(folder / "a.duckdb"), document["run"]).ends
+    _, high = ends.moved("price of servers")
+    drawn = ends.at_scores(
+        ends.middle.take(np.zeros(2, int)), "price of servers", np.zeros((2, 1))
+    )
+    for moved, end in ((high, ends.high), (drawn, ends.middle)):
+        for one, other in zip(moved.beside, end.beside, strict=True):
+            assert one.prices.unit_usd[0] == pytest.approx(other.prices.unit_usd[0])
+    assert high.beside[0].prices.unit_usd[0] > ends.middle.beside[0].prices.unit_usd[0]
 
 
 def test_degrees_count_once_in_the_devices_of_each_pool():
