@@ -18,6 +18,9 @@ from planner.hardware.figures import FLOP_PER_S_PER_PFLOP_PER_S as PER_PFLOP_PER
 from planner.metrics import METRICS
 
 
+J_PER_MWH = 3.6e9
+
+
 @dataclass(frozen=True)
 class Ratio:
     """One figure over the product of others, times a factor that makes its unit.
@@ -53,6 +56,14 @@ RATIOS = (
           "energy at the meter over tokens, failures included"),
     Ratio("device_hours_per_mtoken", "device_hours", ("days", "tokens_per_s", "goodput_frac"),
           1e6 / 86400.0, "device-hours over millions of tokens, failures included"),
+    Ratio("capex_usd_per_output_token_per_s", "capex_usd", ("output_tokens_per_s",), 1.0,
+          "paid up front over output tokens a second of the busiest window"),
+    Ratio("it_peak_w_per_output_token_per_s", "it_peak_w", ("output_tokens_per_s",), 1.0,
+          "peak watts of the IT over output tokens a second of the busiest window"),
+    Ratio("facility_j_per_output_token", "facility_mwh", ("output_tokens",), J_PER_MWH,
+          "energy at the meter over output tokens, prompts included"),
+    Ratio("kgco2e_per_output_mtoken", "kgco2e", ("output_tokens",), 1e6,
+          "carbon over millions of output tokens, prompts included"),
 )  # fmt: skip
 """What a price, a watt or a kilogram buys; a study has those whose figures it knows."""
 

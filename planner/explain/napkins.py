@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.serving.engine import ServeEngine
+from planner.study.pools import POOLS
 from planner.training.engine import Engine
 from simkernel.models import active_parameters, parameters
 from simkernel.napkin import run_s, training_flop
@@ -38,7 +39,12 @@ def train_napkin(engine: Engine, metrics: Mapping[str, float]) -> Lines:
 
 
 def serve_napkin(engine: ServeEngine, metrics: Mapping[str, float]) -> Lines:
-    """A fleet by hand: 2 N for every token at the dense peak, without which no fleet exists."""
+    """A fleet by hand: devices, and the weights of one replica."""
+    return {**_fleet(engine, metrics), **_weights(engine, metrics)}
+
+
+def _fleet(engine: Any, metrics: Mapping[str, float]) -> Lines:
+    """2 N for every token at the dense peak, without which no fleet exists."""
     peak = engine.load.peak
     tokens = peak.mix.prompt_tokens_mean + peak.mix.output_tokens_mean
     active_b = float(active_parameters(engine.model, "without_input").total) / 1e9
@@ -50,9 +56,22 @@ def serve_napkin(engine: ServeEngine, metrics: Mapping[str, float]) -> Lines:
             f"{peak.requests_per_s:.4g} requests/s of the busiest window / dense peak of one "
             "device: all of it reached, nothing waited for; fewer devices cannot exist",
         },
-        "weight_bytes_per_replica": {
-            "napkin": float(parameters(engine.model).total) * metrics["weight_bytes_per_value"],
-            "plan": metrics["replica_weight_bytes"],
-            "how": "total parameters x bytes of one in the precision of the plan",
-        },
     }
+
+
+def _weights(engine: Any, metrics: Mapping[str, float], pool: str = "") -> Lines:
+    """The weights of one replica; `pool` with a dot where each has its own."""
+    width = metrics[f"{pool}weight_bytes_per_value"]
+    return {
+        f"{pool}weight_bytes_per_replica": {
+            "napkin": float(parameters(engine.model).total) * width,
+            "plan": metrics[f"{pool}replica_weight_bytes"],
+            "how": "total parameters x bytes of one in the precision of the plan",
+        }
+    }
+
+
+def pools_napkin(engine: Any, metrics: Mapping[str, float]) -> Lines:
+    """The same of two pools: devices of both, and the weights of one replica of each."""
+    weights = [_weights(engine, metrics, f"{pool}.") for pool in POOLS]
+    return {**_fleet(engine, metrics), **weights[0], **weights[1]}

@@ -168,6 +168,7 @@ def evaluated(engine: PoolsEngine, pair: Pair) -> Evaluated:
         **_rates(engine, pair, bought),
         **_transfers(pair),
         **_of_pools(pair),
+        **{f"{p}.resident_bytes": np.asarray(resident[p].total) for p in POOLS},
         "resident_bytes": np.maximum(*(np.asarray(resident[p].total) for p in POOLS)),
         "headroom_bytes": _headroom(pair, resident),
         "validated": np.zeros(len(pair.prefill)),
@@ -284,13 +285,12 @@ def _of_pools(pair: Pair) -> dict[str, Floats]:
     """Figures of each pool under its name, and those of the fleet that are their sum."""
     rows = _rows_of(pair)
     own = ("replicas", "devices", "nodes", "purchase_units", "used_per_domain",
-           "utilisation_frac", "device_mean_w", "device_peak_w")  # fmt: skip
-    summed = ("replicas", "floor_devices", "replica_weight_bytes")
+           "utilisation_frac", "device_mean_w", "device_peak_w", "weight_bytes_per_value",
+           "replica_weight_bytes")  # fmt: skip
+    summed = ("replicas", "floor_devices")
     return {
         **{f"{name}.{key}": pool.metrics[key] for name, pool in rows.items() for key in own},
         **{key: np.asarray(sum(pool.metrics[key] for pool in rows.values())) for key in summed},
-        "weight_bytes_per_value": pair.prefill.metrics["weight_bytes_per_value"]
-        + pair.decode.metrics["weight_bytes_per_value"],
     }
 
 
@@ -385,12 +385,15 @@ def _ledgers(pair: Pair, bought: _Bought, resident: Mapping[str, Ledger]) -> dic
 
 
 def _fuller(pair: Pair, resident: Mapping[str, Ledger]) -> Ledger:
-    """The resident bytes of the pool whose devices hold more."""
-    own, other = (resident[pool] for pool in POOLS)
-    is_own = np.asarray(own.total) >= np.asarray(other.total)
-    names = dict.fromkeys([*own.terms, *other.terms])
-    terms = {n: np.where(is_own, own.terms.get(n, 0.0), other.terms.get(n, 0.0)) for n in names}
-    return Ledger(own.name, own.unit, terms)
+    """The resident bytes of the pool whose devices hold more, each term with its name."""
+    own, other = (np.asarray(resident[pool].total) for pool in POOLS)
+    is_of = {POOLS[0]: own >= other, POOLS[1]: own < other}
+    terms = {
+        f"{pool}.{name}": np.where(is_of[pool], term, 0.0)
+        for pool in POOLS
+        for name, term in resident[pool].terms.items()
+    }
+    return Ledger("resident_bytes", "B", terms)
 
 
 def is_layer_wise(engine: PoolsEngine, transfer: Codes) -> Masks:

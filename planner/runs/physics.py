@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from planner.evaluated import Evaluated, Replay
-from planner.explain.napkins import Lines, serve_napkin, train_napkin
+from planner.explain.napkins import Lines, pools_napkin, serve_napkin, train_napkin
 from planner.pools import engine as pools
 from planner.pools import one
 from planner.serving import engine as serve
@@ -84,7 +84,7 @@ PHYSICS: Mapping[str, Physics] = MappingProxyType(
 POOLED = Physics(
     pools.prepare,
     one.evaluate,
-    serve_napkin,
+    pools_napkin,
     pairs=Pairs(one.rows, one.broken, one.changes, one.single_pair),
 )
 """Serving studies with pools of their own for prefill and decode."""

@@ -132,6 +132,32 @@ def test_an_uncertain_price_moves_the_hardware_of_both_pools(ran):
     assert high.beside[0].prices.unit_usd[0] > ends.middle.beside[0].prices.unit_usd[0]
 
 
+def test_weights_and_memory_are_told_of_each_pool():
+    """Bytes of one replica of each were summed, so that a weight in bf16 took four bytes."""
+    found = single(pooled(*ONE))
+    told = explain_plan(found.engine, found.key)
+    assert "weight_bytes_per_value" not in told.metrics
+    for pool in POOLS:
+        assert told.metrics[f"{pool}.weight_bytes_per_value"] == 2.0
+        line = told.napkin[f"{pool}.weight_bytes_per_replica"]
+        assert line["plan"] == told.metrics[f"{pool}.replica_weight_bytes"]
+        assert line["plan"] == pytest.approx(line["napkin"], rel=0.01)
+    held = {pool: told.metrics[f"{pool}.resident_bytes"] for pool in POOLS}
+    fuller = max(held, key=lambda pool: held[pool])
+    assert told.metrics["resident_bytes"] == held[fuller]
+    assert told.binds["resident_bytes"].startswith(f"{fuller}.")
+
+
+def test_what_money_and_watts_buy_is_compared_of_pools(ran):
+    """The table of ratios had no line of any plan that serves."""
+    document, folder = ran
+    found = commands.compare(folder / "a.duckdb", document["run"], "2", "1")
+    line, metrics = found["ratios"]["facility_j_per_output_token"], found["metrics"]
+    mwh, tokens = (metrics[n]["plan"] for n in ("facility_mwh", "output_tokens"))
+    assert line["plan"] == pytest.approx(mwh * 3.6e9 / tokens)
+    assert {"capex_usd_per_output_token_per_s", "kgco2e_per_output_mtoken"} <= set(found["ratios"])
+
+
 def test_degrees_count_once_in_the_devices_of_each_pool():
     """A degree left out of a worker's devices makes it too good by that (aiconfigurator#1476)."""
     _, found = one("prefill.replicas=2", "prefill.tp=8", "decode.tp=4", "decode.replicas=1")
