@@ -246,12 +246,19 @@ def _together_line(line: Mapping[str, Any]) -> str:
     return f"  relax all limits by {line['change_frac']:.1%}: then {plan} is feasible"
 
 
+MOST_SHARE = 100.0
+"""Of a limit, that a plan is told to be beyond it by: more is told in words."""
+
+
 def _short_of(plan: Mapping[str, Any]) -> str:
     """How far a plan is from the front, or what it has no figure for."""
     over, name = plan["worst_excess"], plan["binding"]
     if name in plan and plan[name] is None and over is not None:
         return f"keeps every limit and has no {name}"
     share = "an unknown share" if over is None else f"{over:.1%}"
+    if over is not None and over > MOST_SHARE:
+        is_full = (plan.get("utilisation_frac") or 0.0) >= 1.0
+        share = "saturated, and so without end" if is_full else f"over {MOST_SHARE:g} times"
     has = f" ({figure_text(plan[name])})" if name in plan else ""
     return f"is {share} beyond {name}{has}"
 

@@ -17,7 +17,6 @@ from costdata.carbon import abatement_usd_per_t
 from planner.hardware.figures import FLOP_PER_S_PER_PFLOP_PER_S as PER_PFLOP_PER_S
 from planner.metrics import METRICS
 
-
 J_PER_MWH = 3.6e9
 
 

@@ -62,6 +62,7 @@ class Front:
     parts : rows that keep every limit of the pool alone and that none of their part beats
     nearest : of those that break one, some that break it least
     evaluated, masked, rejected : counts of rows
+    alike : plans by their levels of what both pools have to have alike
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -69,6 +70,7 @@ class Front:
     evaluated: int = 0
     masked: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    alike: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
 
 def sweep(
@@ -144,6 +146,7 @@ def pool_front(
         front.masked.update(block.masked)
         if not len(block):
             continue
+        front.alike.update(_alike_words(engine, block.codes))
         plans = ready(engine, pool, columns(engine.space, block), accelerator)
         at, counts = counts_of(engine, plans)
         within = counts <= most
@@ -238,9 +241,27 @@ def _unbeaten(engine: ServeEngine, rows: PoolRows) -> Codes:
     return np.flatnonzero(nondominated_by(alike, pool_criteria(rows)))
 
 
+def _alike_words(engine: ServeEngine, codes: Ints) -> Iterator[tuple[str, ...]]:
+    """Levels of each plan of what both pools have to have alike."""
+    space = engine.space
+    at = [space.axes.index(axis) for axis in ALIKE]
+    for row in codes[:, at]:
+        yield tuple(str(space.levels[n][code]) for n, code in zip(ALIKE, row, strict=True))
+
+
+def _count_unlike(engine: PoolsEngine, result: BillResult, prefill: Front, decode: Front) -> None:
+    """Pairs of plans that differ in what they have to have alike, by the first such axis."""
+    ways = len(engine.space.levels[TRANSFER])
+    for (own, count), (other, more) in product(prefill.alike.items(), decode.alike.items()):
+        unlike = [axis for axis, a, b in zip(ALIKE, own, other, strict=True) if a != b]
+        if unlike:
+            result.masked[f"pools_differ_in_{unlike[0]}"] += ways * count * more
+
+
 def _join(engine: PoolsEngine, result: BillResult, prefill: Front, decode: Front) -> None:
     """Every row of the one front with every row of the other: the physical front of the pair."""
     points: Floats = np.empty((0, 0))
+    _count_unlike(engine, result, prefill, decode)
     for parts in product(prefill.parts, decode.parts):
         for block in blocks_of_pairs(engine, parts):
             points = _merge(engine, result, points, block)

@@ -47,6 +47,12 @@ MOST_DOUBLINGS = 20
 """Of a share by which all limits are relaxed, from one per cent on: to 5,000 times themselves."""
 
 
+NOT_OF_LIMITS = (
+    "no plan is feasible however far they give: it is not they that stop it, see what cannot "
+    "exist and what is rejected"
+)
+
+
 @dataclass(frozen=True)
 class Bound:
     """A limit of a study, or a bound on a latency of its workload.
@@ -236,7 +242,7 @@ def _together(study: Study, bounds: Sequence[Bound], workers: int) -> dict[str, 
             break
         low, high = high, 2.0 * high
     else:
-        return {"change_frac": None, "why": f"not even {high:.0%} more of each is enough"}
+        return {"change_frac": None, "why": NOT_OF_LIMITS}
     while 1.0 + high > (1.0 + low) * (1.0 + CLOSE_FRAC):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if _solved(moved(middle), workers).front else (middle, high)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from small_pools import ONE, pooled
 
+from planner.documents.front_text import _short_of
 from planner.pools import fronts, one
 from planner.pools.counts import counts_of
 from planner.pools.one import rows
@@ -90,3 +91,26 @@ def test_a_run_leaves_out_replicas_that_have_no_key(monkeypatch):
     engine = prepare(pooled(*one_bill, "prefill.tp=1", rate))
     results = list(fronts.sweep(engine, 1, lambda: False))
     assert any("more_replicas" in name for result in results for name in result.masked)
+
+
+def test_a_run_names_what_both_pools_have_not_alike():
+    """Whoever gives the pools two precisions of the cache was told of limits alone."""
+    one_bill = ("decode.accelerator=H100-SXM", "supernode_devices=8")
+    unlike = ("prefill.kv_precision=bf16", 'decode.kv_precision=["fp8", "bf16"]')
+    engine = prepare(pooled(*one_bill, *unlike))
+    (result,) = fronts.sweep(engine, 1, lambda: False)
+    assert result.masked["pools_differ_in_kv_precision"] == engine.space.enumerated // 2
+    assert result.front
+    engine = prepare(pooled(*one_bill, unlike[0], "decode.kv_precision=fp8"))
+    (result,) = fronts.sweep(engine, 1, lambda: False)
+    assert result.masked["pools_differ_in_kv_precision"] == engine.space.enumerated
+    assert not result.front
+
+
+@pytest.mark.parametrize(
+    ("use", "words"), [(1.0, "is saturated"), (0.5, "is over 100 times beyond")]
+)
+def test_what_no_share_can_tell_is_told_in_words(use, words):
+    """A full pool was "2949672092571.6% beyond" its bound, which is a wait without end."""
+    plan = {"worst_excess": 2.9e10, "binding": "ttft_s_p95", "utilisation_frac": use}
+    assert words in _short_of(plan)
