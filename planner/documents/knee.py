@@ -12,6 +12,7 @@ from planner.axes import SHORT_NAMES
 from planner.explain.knee import curve_knee
 from planner.runs.kinds import kind_of
 from planner.search.traverse import Traversed, fastest_by
+from planner.study.faults import nearest
 from planner.study.read import Study
 from planner.training.engine import Engine, prepare, training_notes
 from planner.training.evaluate import UNPHYSICAL
@@ -69,11 +70,13 @@ def _check(study: Study, by: str, along: Sequence[str]) -> None:
     if study.kind != "train":
         raise BadStudy(f'a knee is of training studies; this one is of kind = "{study.kind}"')
     unknown = [name for name in (by, *along) if name not in study.axes]
-    if unknown or by in along:
-        raise BadStudy(
-            f"--by {by} --along {' '.join(along)}: wanted different axes of the study; "
-            f"write some of {', '.join(study.axes)}"
+    faults = [f"axis {name!r} is not known; {nearest(name, study.axes)}" for name in unknown]
+    if by in along:
+        faults.append(
+            f"--by {by} --along {' '.join(along)}: wanted different axes; name {by} once"
         )
+    if faults:
+        raise BadStudy(*faults)
 
 
 def _lines(
@@ -122,14 +125,17 @@ def _money(engine: Engine, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mark_knees(lines: list[dict[str, Any]], along: Sequence[str]) -> list[dict[str, Any]]:
-    """The knee of every curve of speed over capital, and marks it in its line."""
+    """The knee of every curve of speed over capital, and marks it in its line.
+
+    A single value is no curve and has none.
+    """
     priced = [line for line in lines if line.get("usd") is not None]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for line in priced:
         line["is_knee"] = False
         groups.setdefault(tuple(line[name] for name in along), []).append(line)
     knees = []
-    for own in groups.values():
+    for own in (lines for lines in groups.values() if len(lines) > 1):
         cost, speed = (np.array([o[name] for o in own]) for name in ("capex_usd", "tokens_per_s"))
         at = curve_knee(cost, speed)
         if at >= 0:

@@ -49,5 +49,16 @@ def test_a_knee_along_nothing_known_is_refused(tmp_path):
     """A typing mistake would look for the knee of another axis."""
     path = tmp_path / "dense.toml"
     path.write_text(DENSE)
-    assert planner("knee", path, "--by", "tensors").code == 2
+    misspelt = planner("knee", path, "--by", "tensor_paralel")
+    assert misspelt.code == 2
+    assert "'tensor_paralel' is not known; did you mean tensor_parallel" in misspelt.err
     assert planner("knee", path, "--by", "tp", "--along", "tp").code == 2
+
+
+def test_a_single_value_has_no_knee(tmp_path):
+    """One point would be told as the place where more stops paying."""
+    path = tmp_path / "dense.toml"
+    path.write_text(DENSE)
+    answer = planner("knee", path, "--by", "tp", "--set", "tp=2", "--json")
+    assert len(answer.document["rows"]) == 1
+    assert not answer.document["knees"]
