@@ -22,6 +22,10 @@ Level = int | float | str
 """One value of an axis: a count, a quantity or a name."""
 
 MOST_GBYTES_PER_S = 1e5  # a hundred times what any chip of the catalogue has; more is a slip
+MOST_DEVICES = {"chassis_devices": 1024, "supernode_devices": 1_000_000}
+MOST_AT_WORK = 10_000_000
+"""Our choice: a server of thousands, a domain of millions of chips is a slip, and a cluster beyond
+ten million is outside of every fact here."""
 OFFERED = "offered"
 CATALOGUE = "catalogue"
 DERIVED = "derived"
@@ -115,11 +119,16 @@ def _bill(name: str, unit: str, values: str, default: tuple[Level, ...], doc: st
         default,
         doc,
         least=1e-3 if unit else 1,
-        most=MOST_GBYTES_PER_S if unit else math.inf,
+        most=MOST_GBYTES_PER_S if unit else _most(name, values),
         words=tuple(word for word in default if isinstance(word, str)),
         names=SHAPES.get(name, ()),
         is_bill=True,
     )
+
+
+def _most(name: str, values: str) -> float:
+    """Bound of a count of chips, hosts or domains."""
+    return MOST_DEVICES.get(name, MOST_AT_WORK) if values == "integer" else math.inf
 
 
 def _split_axes() -> Iterator[Axis]:

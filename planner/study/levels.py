@@ -148,7 +148,7 @@ def example_of(axis: Axis) -> str:
     if axis.values == "name":
         first = axis.ready[0] if axis.ready else (axis.names or ("H100-SXM",))[0]
         return f'{axis.name} = ["{first}"]'
-    if axis.most < math.inf:
+    if axis.most < math.inf and axis.values == "number":
         return f"{axis.name} = [{axis.most:g}]"
     return f"{axis.name} = [1, 2, 4, 8]"
 

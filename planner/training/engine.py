@@ -26,9 +26,10 @@ from planner.space.rules import model_counts
 from planner.study.names import Names
 from planner.study.parts import PowerLaw, TrainWorkload
 from planner.study.read import Study
+from simkernel import plugins
 from simkernel.columns import Floats
 from simkernel.errors import BadStudy, MissingFact, PlanError, unknown
-from simkernel.hardware import PRECISIONS, TOPOLOGIES, Chips
+from simkernel.hardware import OPERATIONS, PRECISIONS, TOPOLOGIES, Chips
 from simkernel.memory import Reserve
 from simkernel.models import parameters, training_flop_per_token
 from simkernel.workload import TrainingJob
@@ -227,7 +228,7 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             "domain sizes that nobody sells: bought as the chip is sold, with switches, optics "
             "and copper above its servers"
         )
-    notes |= chassis_notes(study)
+    notes |= chassis_notes(study) | collective_notes(study)
     if study.network.degraded:
         notes["degraded_links"] = (
             "the closed form knows nothing of them: planner replay plays them"
@@ -247,6 +248,17 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
             "hold and move what 1 does there"
         )
     return notes
+
+
+def collective_notes(study: Study) -> dict[str, str]:
+    """What a named collective is used for: it does some operations, "best" does the others."""
+    told = []
+    for name in study.axes["collective"]:
+        if name in plugins.names("collectives"):
+            does = plugins.find("collectives", str(name)).OPERATIONS
+            others = [one for one in OPERATIONS if one not in does]
+            told.append(f"{name} for {', '.join(does)}, best for {', '.join(others)}")
+    return {"collective": "; ".join(told)} if told else {}
 
 
 def chassis_notes(study: Study) -> dict[str, str]:

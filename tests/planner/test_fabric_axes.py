@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from small import DENSE, MOE, planner, with_lines
+from small import DENSE, MOE, planner, study_of, with_lines
 
 import planner.space.wires_given as given
 from costdata.catalog import load
 from planner.costing.purchase import shelf_of
+from planner.study.settings import with_settings
+from planner.training.engine import catalogue_names, training_notes
 from simkernel.hardware import SCALEOUT_FABRICS, TOPOLOGIES
 
 
@@ -177,3 +179,23 @@ def test_a_ualink_pod_is_a_switched_domain_of_a_chip_that_is_sold_as_a_mesh(tmp_
         n: one["ledgers"]["capex_usd"]["terms"]["domain_network"] for n, one in told.items()
     }
     assert networks["board"] == 0 < networks["pod"]
+
+
+@pytest.mark.parametrize("axis", ["devices", "supernode_devices", "chassis_devices"])
+def test_sizes_that_can_only_be_slips_are_refused(axis, tmp_path):
+    """A thousand million chips ran for minutes, or gave any carbon."""
+    study = tmp_path / "dense.toml"
+    study.write_text(DENSE)
+    wide = ("--set", "network.any_supernode=true", "--set", "network.any_chassis=true")
+    found = planner("evaluate", study, *wide, "--set", f"{axis}=1000000000")
+    assert found.code == 2
+    assert "out of bounds" in found.err
+
+
+def test_a_named_collective_says_what_it_is_used_for():
+    """A name that can do one operation would be read as if it did all of them."""
+    asked = with_settings(study_of(DENSE), ["collective=in_network"], catalogue_names())
+    assert training_notes(asked, load())["collective"] == (
+        "in_network for all_reduce, best for all_gather, reduce_scatter, all_to_all, send"
+    )
+    assert "collective" not in training_notes(study_of(DENSE), load())
