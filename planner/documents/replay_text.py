@@ -47,10 +47,13 @@ def step_text(found: Mapping[str, Any]) -> str:
     """A replayed training step: how long, what it differs by and why, what it waits for."""
     step, closed_s = found["step_s"], found["closed_form_s"]
     lines = [
-        f"step_s = {step['value']:.4g} ({step['low']:.4g} to {step['high']:.4g}) of "
-        f"{found['seeds']} seeds; closed form {closed_s:.4g} ({found['gap']['step_s']:+.1%})",
-        "replay less closed form:",
+        f"step_s = {step['value']:.4g}, mean of {found['seeds']} seeds (their 5% to 95%: "
+        f"{step['low']:.4g} to {step['high']:.4g}); closed form {closed_s:.4g}",
+        f"replay less closed form: {step['value'] - closed_s:+.4g} s "
+        f"({step['value'] / closed_s - 1.0:+.2%} of the closed form)",
         *(_term(name, value, closed_s) for name, value in found["gap_s"].items()),
+        f"what follows, and a timeline, is seed {found['first_seed']} alone, a step of "
+        f"{found['first_step_s']:.4g} s",
         f"critical path, {found['critical_path']['passes']:,} passes:",
         *(_term(n, v, closed_s) for n, v in found["critical_path"]["seconds"].items()),
         "stages:",

@@ -30,6 +30,10 @@ MOST_ITEMS = 40_000
 
 PORTS = {INSIDE: "domain port", OUTSIDE: "scale-out port"}
 
+LANES = ("", "gather", "reduce")
+"""Rows of a port: phases of passes, and what a step gathers and reduces beside them; bars of one
+row have to nest (Trace Event Format), and these overlap."""
+
 Event = dict[str, Any]
 
 
@@ -94,9 +98,15 @@ def _on_ports(
     for at in range(routes.start[route], routes.start[route + 1]):
         port = int(routes.links[at]) - OWN_LINKS * device
         if port in PORTS:
-            event = _event(name or "phase", LINKS, 2 * device + (port == OUTSIDE), start_s, end_s)
+            row = _row(device, port, LANES.index(name))
+            event = _event(name or "phase", LINKS, row, start_s, end_s)
             event["args"] = {"busy_frac": float(routes.weights[at])}
             yield event
+
+
+def _row(device: int, port: int, lane: int) -> int:
+    """Row of a lane of a port."""
+    return (2 * device + (port == OUTSIDE)) * len(LANES) + lane
 
 
 def _item(found: TrainingReplay, item: int) -> Event:
@@ -131,7 +141,9 @@ def _names(found: TrainingReplay) -> Iterator[Event]:
     for device in range(found.first.step.pipeline.devices):
         rows = {(STAGES, device): f"stage {device}"}
         rows |= {
-            (LINKS, 2 * device + i): f"stage {device} {n}" for i, n in enumerate(PORTS.values())
+            (LINKS, _row(device, port, i)): f"stage {device} {name} {lane}".strip()
+            for port, name in PORTS.items()
+            for i, lane in enumerate(LANES)
         }
         for (process, row), name in rows.items():
             event = {"name": "thread_name", "ph": "M", "pid": process, "tid": row}

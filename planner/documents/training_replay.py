@@ -86,11 +86,14 @@ def told(found: TrainingReplay) -> dict[str, Any]:
     """A replay as a document: step, gap by term, critical path, stages and links.
 
     `gap` is closed form over replay, less one; `gap_s` replay less closed form, term by term.
+    `step_s` is the mean of all seeds; critical path, stages and links are of the first.
     """
     closed_s = found.ready.whole_s
     step = found.first.step
     return {
         "seeds": found.seeds,
+        "first_seed": found.first_seed,
+        "first_step_s": step.step_s * (1.0 + found.ready.slower_frac),
         "events": step.events,
         "step_s": {"value": found.step_s, "low": found.low_s, "high": found.high_s},
         "closed_form_s": closed_s,

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -93,7 +93,14 @@ class Faults:
             elif path not in told:
                 told.add(path)
                 problem = str(fault["msg"]).removeprefix("Input ").lower()
-                self.add(path, fault["input"], problem, f"wanted {fields[key].description}")
+                self.add(path, fault["input"], problem, f"wanted {_wanted(fields[key], path)}")
+
+
+def _wanted(field: Any, path: Path) -> str:
+    """What a field wants: of a table in a list, what the key at fault does."""
+    inner = getattr(next(iter(get_args(field.annotation)), None), "__pydantic_fields__", {})
+    own = inner.get(path[-1])
+    return str((own if own is not None and own.description else field).description)
 
 
 def existing(raw: Any, loc: tuple[str | int, ...]) -> Path:

@@ -65,7 +65,10 @@ class Network:
         ],
         Field(description='shares by domain size, { "64" = 0.5 }'),
     ] = field(default_factory=dict)
-    degraded: tuple[Degraded, ...] = ()
+    degraded: Annotated[
+        tuple[Degraded, ...],
+        Field(description='tables { stage = 1, port = "scaleout", left_frac = 0.5 }'),
+    ] = ()
 
     @property
     def rules(self) -> LinkRules:

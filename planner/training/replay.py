@@ -101,6 +101,7 @@ class TrainingReplay:
     gap_s : replay less closed form, by what it comes from; the terms add up to the gap
     first : the replay of the first seed, on shared links
     seeds : that were replayed
+    first_seed : of them
     """
 
     ready: Ready
@@ -110,6 +111,7 @@ class TrainingReplay:
     gap_s: Mapping[str, float]
     first: Contended
     seeds: int
+    first_seed: int
 
 
 def ready(engine: Engine, columns: Mapping[str, Any], accelerator: str) -> Ready:
@@ -171,7 +173,7 @@ def replayed(plan: Ready, first_seed: int, seeds: int = SEEDS, logged: int = 0) 
     low_s, high_s = np.quantile(steps, (LOW_FRAC, HIGH_FRAC))
     gap_s = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
     return TrainingReplay(
-        plan, float(np.mean(steps)), float(low_s), float(high_s), gap_s, first, seeds
+        plan, float(np.mean(steps)), float(low_s), float(high_s), gap_s, first, seeds, first_seed
     )
 
 

@@ -53,6 +53,8 @@ def test_the_critical_path_is_as_long_as_the_step_and_stages_fill_it(document):
     """Terms would be missing from the path, or a stage work longer than the step."""
     found = document["replay"]
     first_s = sum(found["critical_path"]["seconds"].values())
+    assert found["first_seed"] == study().seed
+    assert first_s == pytest.approx(found["first_step_s"], rel=1e-9)
     assert found["step_s"]["low"] * 0.95 <= first_s <= found["step_s"]["high"] * 1.05
     optimiser_s = found["critical_path"]["seconds"]["optimiser"]
     for line in found["stages"]:
@@ -79,6 +81,18 @@ def test_a_timeline_is_a_chrome_trace_of_stages_links_and_the_critical_path(docu
     for row in {event["tid"] for event in by_group[0]}:
         own = sorted((e["ts"], e["dur"]) for e in by_group[0] if e["tid"] == row)
         assert all(b[0] >= a[0] + a[1] - 1e-3 for a, b in zip(own, own[1:], strict=False))
+
+
+def test_bars_of_one_row_of_a_timeline_follow_each_other(document):
+    """A viewer nests bars of a row, and would show one that overlaps another as a part of it."""
+    events = json.loads(document["path"].read_text())["traceEvents"]
+    rows = {}
+    for event in (event for event in events if event["ph"] == "X"):
+        rows.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
+    for own in map(sorted, rows.values()):
+        assert all(b[0] >= a[0] + a[1] - 1e-3 for a, b in zip(own, own[1:], strict=False))
+    named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
+    assert {row for row in rows if row[0] < 2} <= named
 
 
 def test_the_same_seed_is_the_same_replay_and_what_is_decreed_marks_the_plan(document):
@@ -132,6 +146,10 @@ def test_the_command_replays_a_training_study(tmp_path):
     result = planner("replay", file, *settings, "--seeds", 1)
     assert result.code == 0
     assert "critical path" in result.out
+    assert "alone, a step of" in result.out
+    told = planner("replay", file, *settings, "--seeds", 1, "--json").document["replay"]
+    over = told["step_s"]["value"] / told["closed_form_s"] - 1.0
+    assert f"({over:+.2%} of the closed form)" in result.out
     assert planner("replay", file, *settings, "--size").code == 2
 
 
@@ -243,6 +261,22 @@ def test_faults_of_one_port_add_up_while_both_last_and_end_one_by_one():
         (4.0, inside, 0.75),
         (5.0, inside, 1.0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "wanted"),
+    [
+        ("left_frac = 2", "a share from 0 to below 1"),
+        ("left_frac = 0.5, from_s = nan", "wanted seconds"),
+        ("left_frac = 0.5, x = 3", "tables {"),
+    ],
+)
+def test_a_fault_in_a_list_of_tables_says_what_its_key_wants(fault, wanted):
+    """A user would be told to write None."""
+    with pytest.raises(BadStudy) as refused:
+        study(f"network.degraded=[{{stage = 1, port = 'domain', {fault}}}]")
+    assert wanted in str(refused.value)
+    assert "wanted None" not in str(refused.value)
 
 
 def test_ports_that_are_not_there_or_never_come_back_are_refused_together():
