@@ -1,5 +1,7 @@
 """Shapes and fabrics that a study may ask for: signs, prices, facts, and links shared out."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from small import DENSE, MOE, planner, study_of, with_lines
@@ -199,3 +201,17 @@ def test_a_named_collective_says_what_it_is_used_for():
         "in_network for all_reduce, best for all_gather, reduce_scatter, all_to_all, send"
     )
     assert "collective" not in training_notes(study_of(DENSE), load())
+
+
+def test_who_owns_a_domain_decides_whose_traffic_leaves_it():
+    """A placement would be read, and every group be found in its domain all the same."""
+    study = Path(__file__).parents[2] / "studies" / "supernode_size.toml"
+    sizes = ("--set", "supernode_devices=256", "--set", "ep=256", "--set")
+    tensor, experts = (
+        planner("evaluate", study, *sizes, f"placement={order}", "--json").document
+        for order in ("tp-cp-ep-dp-pp", "ep-dp-tp-cp-pp")
+    )
+    terms = [one["ledgers"]["step_s"]["terms"] for one in (tensor, experts)]
+    assert terms[1]["expert_parallel"] == pytest.approx(terms[0]["expert_parallel"], rel=1e-9)
+    assert terms[1]["tensor_parallel"] > 4.0 * terms[0]["tensor_parallel"]
+    assert experts["metrics"]["step_s"] > 1.1 * tensor["metrics"]["step_s"]
