@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.documents.timeline import MICROSECONDS, link_events, stage_events
+from planner.documents.timeline import MICROSECONDS, link_events, port_row, stage_events
 from planner.documents.training_replay import told
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
@@ -18,8 +18,6 @@ from planner.training.replay import ready, replayed
 LOGGED_PHASES = 250_000
 MOST_BARS = 3_000
 """Of a chart: what a browser draws without a pause."""
-
-PORT_NAMES = ("domain port", "scale-out port")
 
 Bar = dict[str, Any]
 
@@ -42,7 +40,7 @@ def step_bars(study: Study, key: int, part: str = "start") -> dict[str, Any]:
     plan = ready(engine, values_of(engine.space, codes), accelerator)
     found = replayed(plan, study.seed, 1, LOGGED_PHASES)
     stages = [_bar(event, f"stage {event['tid']}") for event in stage_events(found)]
-    links = [_bar(event, _port(event["tid"])) for event in link_events(found)]
+    links = [_bar(event, port_row(event["tid"])) for event in link_events(found)]
     kept = _part(stages, part)
     from_s, to_s = kept[0]["start_s"], max(bar["end_s"] for bar in kept)
     within = [bar for bar in links if from_s <= bar["start_s"] <= to_s]
@@ -52,10 +50,6 @@ def step_bars(study: Study, key: int, part: str = "start") -> dict[str, Any]:
         "links": _part(within, part) if within else [],
         "is_whole": len(kept) == len(stages),
     }
-
-
-def _port(row: int) -> str:
-    return f"stage {row // 2} {PORT_NAMES[row % 2]}"
 
 
 def _bar(event: Bar, row: str) -> Bar:

@@ -109,6 +109,13 @@ def _row(device: int, port: int, lane: int) -> int:
     return (2 * device + (port == OUTSIDE)) * len(LANES) + lane
 
 
+def port_row(row: int) -> str:
+    """What a row of links is called: the stage, its port, and what goes there."""
+    place, lane = divmod(row, len(LANES))
+    device, is_outside = divmod(place, 2)
+    return f"stage {device} {PORTS[OUTSIDE if is_outside else INSIDE]} {LANES[lane]}".strip()
+
+
 def _item(found: TrainingReplay, item: int) -> Event:
     step = found.first.step
     program, walked = step.pipeline.program, step.walked
@@ -141,9 +148,8 @@ def _names(found: TrainingReplay) -> Iterator[Event]:
     for device in range(found.first.step.pipeline.devices):
         rows = {(STAGES, device): f"stage {device}"}
         rows |= {
-            (LINKS, _row(device, port, i)): f"stage {device} {name} {lane}".strip()
-            for port, name in PORTS.items()
-            for i, lane in enumerate(LANES)
+            (LINKS, row): port_row(row)
+            for row in (_row(device, port, i) for port in PORTS for i in range(len(LANES)))
         }
         for (process, row), name in rows.items():
             event = {"name": "thread_name", "ph": "M", "pid": process, "tid": row}

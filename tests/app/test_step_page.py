@@ -62,7 +62,12 @@ def test_bars_of_stages_never_overlap_and_the_critical_path_reaches_the_end(bars
     critical = [bar for bar in bars["stages"] if bar["critical"]]
     last_s = max(b["end_s"] for b in bars["stages"] if b["name"] in ("forward", "backward"))
     assert max(bar["end_s"] for bar in critical) == pytest.approx(last_s)
-    assert bars["links"]
+    ports = {bar["row"] for bar in bars["links"]}
+    words = [
+        f"{p} port{lane}" for p in ("domain", "scale-out") for lane in ("", " gather", " reduce")
+    ]
+    assert ports <= {f"stage {i} {word}" for i in range(4) for word in words}
+    assert {f"stage {i} domain port" for i in range(4)} <= ports
 
 
 def test_the_chart_marks_what_is_critical(bars):
