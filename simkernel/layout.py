@@ -8,6 +8,7 @@ order come after. So one layout is priced once for the many plans that share it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
@@ -130,21 +131,10 @@ def layout_of(
     has_experts = any(kind.mlp == "moe" for kind in model.kinds)
     share = share_of(job, chips, plans, placement, wires, has_experts=has_experts)
     held, copies = plans.stages_held, plans.stage_copies
-    if layers is None:
-        layers = stage_layers(
-            model,
-            plans.model_stages,
-            plans.virtual_stages,
-            has_drafts=job.has_draft_layers,
-            is_even=job.stack.cuts_evenly,
-            given=plans.given_layers,
-        )
+    layers = _heaviest(job, model, plans) if layers is None else layers
     is_single = plans.model_stages == 1
     parameters = stage_parameters(share, is_single, model, layers, has_drafts=job.has_draft_layers)
     parameters = device_parameters(share, held, model, parameters)
-    to_host = 1.0 / chips.host_link_bytes_per_s
-    in_host, to_pool = 1.0 / chips.host_memory_bytes_per_s, 1.0 / chips.pool_bytes_per_s
-    update_bytes = job.keeping.update_bytes(share.reduced_bytes)
     parts = _parts(share, job, model)
     drafts = draft_counts(model, has_drafts=job.has_draft_layers)
     mean = _mean_parameters(share, job, model, plans.pipeline_parallel)
@@ -169,15 +159,47 @@ def layout_of(
         stage_layer_counts=on_device,
         dense_ranks=placement.dense_sync.size // plans.state_copies * copies,
         expert_ranks=placement.expert_data.size // plans.state_copies * copies,
-        update=computed(stream_work(share.stream, update_bytes)),
-        host_update_s=update_s(share.reduced_bytes, update_bytes, to_host, in_host),
-        host_s_per_byte=to_host,
-        pool_update_s=update_s(share.reduced_bytes, update_bytes, to_host, to_pool),
-        pool_s_per_byte=to_pool,
         used_per_domain=placement.used_per_domain,
         expert_inside=placement.expert.inside,
         dense_sync_inside=placement.dense_sync.inside,
+        **_updates(share, job, chips),
     )
+
+
+def _heaviest(job: TrainingJob, model: Model, plans: TrainingPlans) -> Floats:
+    """Layers of each kind on the first, the heaviest inner and the last stage; (n, 3, kinds)."""
+    return stage_layers(
+        model,
+        plans.model_stages,
+        plans.virtual_stages,
+        has_drafts=job.has_draft_layers,
+        is_even=job.stack.cuts_evenly,
+        given=plans.given_layers,
+    )
+
+
+class _Updates(TypedDict):
+    """The fields of a layout that the optimiser's places take: the device, its host, a pool."""
+
+    update: Pass
+    host_update_s: Floats
+    host_s_per_byte: Floats
+    pool_update_s: Floats
+    pool_s_per_byte: Floats
+
+
+def _updates(share: Share, job: TrainingJob, chips: Chips) -> _Updates:
+    """Weights updated where their state may be kept."""
+    to_host = 1.0 / chips.host_link_bytes_per_s
+    in_host, to_pool = 1.0 / chips.host_memory_bytes_per_s, 1.0 / chips.pool_bytes_per_s
+    update_bytes = job.keeping.update_bytes(share.reduced_bytes)
+    return {
+        "update": computed(stream_work(share.stream, update_bytes)),
+        "host_update_s": update_s(share.reduced_bytes, update_bytes, to_host, in_host),
+        "host_s_per_byte": to_host,
+        "pool_update_s": update_s(share.reduced_bytes, update_bytes, to_host, to_pool),
+        "pool_s_per_byte": to_pool,
+    }
 
 
 @dataclass(frozen=True)
