@@ -209,15 +209,18 @@ def _made(
 def _json_nodes(path: Path, graph: Graph) -> Iterator[tuple[int, Node]]:
     for number, found in enumerate(objects(path)):
         if not isinstance(found, dict):
-            raise BadFile(f"{path.name}: message {number} is no object")
+            raise BadFile(
+                f"{path.name}: message {number} is no object; give what chakra_jsonizer printed"
+            )
         if "version" in found and "id" not in found:
             graph.version = str(found["version"])
             continue
         try:
             yield _json_node(found)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise BadFile(
-                f"{path.name}: message {number} is no node of Chakra ({error})"
+                f"{path.name}: message {number} is no node of Chakra ({error}); give what "
+                "chakra_jsonizer printed"
             ) from error
 
 
@@ -227,6 +230,8 @@ def _json_node(found: Mapping[str, Any]) -> tuple[int, Node]:
         raise ValueError(f"kind {kind!r}")
     told: dict[str, int] = {}
     for attribute in found.get("attr", []):
+        if not isinstance(attribute, dict):
+            raise ValueError("an attribute that is no object")
         if attribute.get("name") in WANTED:
             values = [v for k, v in attribute.items() if k.lower().endswith("val")]
             told[str(attribute["name"])] = int(values[0]) if values else 0

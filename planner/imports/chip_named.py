@@ -6,8 +6,12 @@ from collections.abc import Iterable
 
 from costdata.configs import read_model
 from planner.imports.found import Given
+from planner.imports.numbers import whole_number
 from simkernel.errors import BadFile, BadStudy, PlanError, unknown
 from simkernel.hardware import PRECISIONS
+
+MOST_COUNT = 10**9
+"""Of devices or stages that a setting names: more is a slip; own choice."""
 
 
 def chip_named(given: Given, labels: Iterable[str], where: str) -> str:
@@ -82,9 +86,13 @@ def count_given(given: Given, name: str) -> int | None:
     text = given.text(name)
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**9):
-        raise BadStudy(f"{name} = {text!r} is no whole number above zero")
-    return int(text)
+    count = whole_number(text)
+    if not count or count >= MOST_COUNT:
+        raise BadStudy(
+            f"{name} = {text[:40]!r} is no whole number from 1 to {MOST_COUNT - 1:,}; "
+            f"write --set {name}=8"
+        )
+    return count
 
 
 def inside_domain(given: Given, chip: str, ranks: int, hosts: int, where: str) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from planner.imports.numbers import is_number
 from planner.validation.request_logs import ENGINE_OF_VERSION, LOG_ENDING, META_ENDING
 
 Request = dict[str, float]
@@ -26,7 +26,7 @@ def requests_of(run: Mapping[str, Any]) -> list[Request]:
         return []
     found = []
     for cells in zip(*lists, strict=True):
-        if not all(_is_number(cell) for cell in cells) or cells[1] < 1:
+        if not all(is_number(cell) for cell in cells) or cells[1] < 1:
             continue
         prompt, output, first, lasts, start = cells
         found.append(
@@ -71,7 +71,3 @@ def written_log(
     name = f"{chip}_run{number}"
     lines = "".join(json.dumps(one) + "\n" for one in requests)
     return {f"{name}{LOG_ENDING}": lines, f"{name}{META_ENDING}": json.dumps(meta, indent=1)}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costdata.times import FASTER_FRAC
+from planner.imports.numbers import is_number
 from simkernel.errors import BadFile
 from simkernel.hardware import PRECISION_BYTES, PRECISIONS
 from simkernel.models import WEIGHT_BITS, Model, active_parameters
@@ -45,8 +46,7 @@ SIGMAS = 3.0
 def number(run: Run, name: str) -> float | None:
     """A finite number of a run; None where it is none."""
     value = run.get(name)
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_one and value is not None and math.isfinite(value) else None
+    return float(value) if is_number(value) else None
 
 
 def figure_faults(run: Run, where: str) -> list[str]:

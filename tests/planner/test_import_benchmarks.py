@@ -107,6 +107,7 @@ REFUSED_RUNS = {
     "no prompt read": (run_of(median_ttft_ms=0.0001), "median_ttft_ms 0.0001 is faster"),
     "no times": (run_of(mean_tpot_ms=0.0), "mean_tpot_ms not given or not above zero"),
     "infinite": (run_of(median_ttft_ms=float("inf")), "median_ttft_ms not given"),
+    "too long for a float": (run_of(median_ttft_ms=10**400), "median_ttft_ms not given"),
     "drafts": (run_of(spec_decode_acceptance_rate=60.0), "draft tokens"),
     "contradiction": (run_of(output_throughput=900.0), "output_throughput 900 /s, but"),
     "requests": (run_of(request_throughput=400.0), "request_throughput 400 /s, but completed ov"),
@@ -232,6 +233,12 @@ REFUSED_LOGS = {
     "too few": (log_of(times_ms=(3000, 3000, 3000, 3000)), "wanted 3 at least"),
     "a time that is none": (log_of(times_ms=(3000,) * 6 + ("nan",)), "an iteration of nan ms"),
     "negative": (log_of(times_ms=(3000,) * 6 + (-5,)), "an iteration of -5 ms"),
+    "no batch": (
+        log_of(global_batch_size=None).replace("global batch size", "batches"),
+        "does not state global_batch_size",
+    ),
+    "a batch of nothing": (log_of(batch=0), "a global batch of 0; wanted"),
+    "a batch without an end": (log_of(batch="9" * 5000), "a global batch of 9999"),
     "no arguments": (log_of().split("end of arguments")[1], "does not state world_size"),
     "a layout that cannot be": (log_of(world_size=63), "no multiple of tp 4"),
 }

@@ -137,6 +137,24 @@ REFUSED = {
 }
 
 
+JSON_NODES = {
+    "attribute that is none": ({"attr": [1]}, "attribute that is no object"),
+    "attributes that are none": ({"attr": 1}, "no node of Chakra"),
+    "endless duration": ({"durationMicros": 10**400}, "no node of Chakra"),
+    "endless size": ({"attr": [{"name": "comm_size", "val": 1e999}]}, "no node of Chakra"),
+    "negative": ({"durationMicros": -1}, "a duration of -1 us"),
+}
+
+
+@pytest.mark.parametrize("kind", JSON_NODES)
+def test_a_node_in_json_that_cannot_be_right_is_refused_by_name(tmp_path, kind):
+    """A number too long for a float would raise an error that is not ours."""
+    changes, words = JSON_NODES[kind]
+    text = json.dumps({"id": 1, "type": "COMP_NODE", **changes}).replace("Infinity", "1e999")
+    with pytest.raises(PlanError, match=words):
+        told(tmp_path, text.encode(), "a.json")
+
+
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_trace_that_cannot_be_right_is_refused_by_name(tmp_path, kind):
     """A graph with a hole in it would be played as if it were whole."""
@@ -159,4 +177,7 @@ def test_the_group_has_to_be_given(tmp_path):
     (tmp_path / "a.et").write_bytes(CHAIN)
     with pytest.raises(PlanError, match="--set group"):
         chakra.read([tmp_path / "a.et"], Given(load(), {"accelerator": "H100-SXM"}))
+    for group in ("0", "-8", "eight", "9" * 5000):
+        with pytest.raises(PlanError, match="write --set group=8"):
+            told(tmp_path, CHAIN, group=group)
     assert len(read_graph(tmp_path / "a.et").nodes) == 3

@@ -82,6 +82,10 @@ def _negative(events):
     events[5]["dur"] = -3.0
 
 
+def _endless(events):
+    events[5]["dur"] = 10**400
+
+
 def _worded(events):
     events[5]["ts"] = "soon"
 
@@ -116,6 +120,7 @@ HOSTILE = {
     "not a number": (GOOD.replace('"dur": 8.0', '"dur": NaN', 1), "number that is none"),
     "endless digits": (GOOD.replace('"dur": 8.0', '"dur": ' + "9" * 9999, 1), "number that is"),
     "negative": (_with(_negative), "cannot be negative"),
+    "too long for a float": (_with(_endless), "wanted numbers"),
     "words for times": (_with(_worded), "wanted numbers"),
     "skewed": (_with(_skewed), "the clocks of host and device are apart"),
     "no kernels": (

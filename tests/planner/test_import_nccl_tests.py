@@ -14,7 +14,7 @@ from costdata.facts import parse_table
 from costdata.times import message_times, timed_chips
 from planner.imports.found import Given
 from planner.imports.kinds import nccl_tests
-from simkernel.errors import BadFile
+from simkernel.errors import BadFile, PlanError
 from simkernel.exchange import fastest
 from simkernel.placement import Group
 from simkernel.timed_over_curves import message_curve_s
@@ -145,7 +145,7 @@ def test_hosts_make_domains_where_chips_are_sold_so(tmp_path):
 def test_a_rack_of_many_hosts_asks_for_its_domain(tmp_path):
     """Hosts of one rack would be priced as if cards lay between them."""
     text = TWO_NODES.replace("NVIDIA H100 80GB HBM3", "NVIDIA GB200")
-    with pytest.raises(Exception, match="give --set domain_devices"):
+    with pytest.raises(BadFile, match="give --set domain_devices"):
         read_text(tmp_path, text, accelerator="GB200")
     found = read_text(tmp_path, text, accelerator="GB200", domain_devices="72")
     assert {(r["inside"], r["domains"]) for r in found.tables["collective_times"]} == {("8", "1")}
@@ -230,6 +230,7 @@ REFUSED = {
     "every rank by itself": (TEXT.replace("Rank  1", "Rank  0"), "the tests with MPI"),
     "time of nothing": (TEXT.replace("62648  274.23", "0.00  274.23"), "above zero"),
     "no number": (TEXT.replace("62648  274.23", "62648  2-4"), "cut short|no number"),
+    "endless size": (TEXT.replace("  4096  ", " " + "9" * 5000 + " "), "is no size in bytes"),
     "nothing": ("hello\n", "no row of nccl-tests"),
 }
 
@@ -238,5 +239,5 @@ REFUSED = {
 def test_output_that_cannot_be_right_is_refused_by_name(tmp_path, kind):
     """A link would be priced by a run that failed, or of other hardware."""
     text, words = REFUSED[kind]
-    with pytest.raises(Exception, match=words):
+    with pytest.raises(PlanError, match=words):
         read_text(tmp_path, text)

@@ -26,6 +26,7 @@ from planner.imports.found import Found, Given
 from planner.imports.json_stream import stream
 from planner.imports.kernel_kinds import COMMUNICATION, KINDS, PRODUCT, kind_of
 from planner.imports.left_out import product_errors
+from planner.imports.numbers import is_number
 from planner.imports.timed_rows import product_row
 from simkernel.errors import BadFile
 
@@ -145,9 +146,10 @@ MOST_FAULTS = 20
 def _add(trace: _Trace, event: Mapping[str, Any]) -> None:
     category, name = str(event.get("cat", "")).lower(), str(event.get("name", ""))
     start, lasts = event.get("ts"), event.get("dur")
-    if not (_is_time(start) and _is_time(lasts)) or start is None or lasts is None:
+    if not (is_number(start) and is_number(lasts)):
         trace.faults.append(
-            f"{trace.name}: {name[:60]!r} has ts {start!r}, dur {lasts!r}; wanted numbers"
+            f"{trace.name}: {name[:60]!r} has ts {str(start)[:40]!r}, dur "
+            f"{str(lasts)[:40]!r}; wanted numbers: record the trace again"
         )
         return
     if lasts < 0:
@@ -178,14 +180,11 @@ def _add(trace: _Trace, event: Mapping[str, Any]) -> None:
         trace.steps_us.append(lasts)
 
 
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _identity(value: object) -> int:
     """A number that ties events together, -1 where there is none that can."""
-    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
-    return value if is_one and isinstance(value, int) else -1
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62:
+        return value
+    return -1
 
 
 def _add_shape(trace: _Trace, identity: int, name: str, args: Mapping[str, Any]) -> None:
@@ -205,8 +204,7 @@ def _is_list(value: object) -> TypeGuard[list[Any]]:
 
 
 def _is_extent(value: object) -> bool:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return is_whole and isinstance(value, int) and 0 <= value <= MOST_EXTENT
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_EXTENT
 
 
 def _shape(args: Mapping[str, Any], left: int) -> Shape | None:

@@ -18,6 +18,7 @@ import numpy as np
 from costdata.own_tables import table_text
 from planner.imports.chip_named import chip_named, model_named
 from planner.imports.found import Found, Given
+from planner.imports.numbers import whole_number
 from planner.imports.text_files import read_lines
 from planner.validation.rows import TRAINING_COLUMNS
 from simkernel.errors import BadFile
@@ -105,7 +106,12 @@ def _read(path: Path, faults: list[str]) -> _Log:
             log.arguments.setdefault(match[1], match[2])
         elif ITERATION.search(line) and (found := ELAPSED.search(line)):
             if stated := BATCH.search(line):
-                batch = int(stated[1])
+                batch = whole_number(stated[1]) or 0
+                if not batch:
+                    faults.append(
+                        f"{path.name} line {number}: a global batch of {stated[1][:40]}; wanted "
+                        "one sequence at least: give the log as it was written"
+                    )
             try:
                 seconds = float(found[1]) * 1e-3
             except ValueError:
@@ -146,7 +152,8 @@ def _row(log: _Log, batch: int, seconds: float, chip: str, given: Given) -> dict
     BadFile : arguments that are not there, or a layout that does not fill the devices
     """
     counts = {name: _count(log, name) for name in NEEDED}
-    lacking = [name for name, value in counts.items() if not value]
+    total = batch or _count(log, "global_batch_size")
+    lacking = [name for name, value in {**counts, "global_batch_size": total}.items() if not value]
     if lacking:
         raise BadFile(
             f"{log.where} does not state {', '.join(lacking)}; keep the list of arguments at its "
@@ -159,7 +166,6 @@ def _row(log: _Log, batch: int, seconds: float, chip: str, given: Given) -> dict
             f"{log.where}: world_size {world} is no multiple of tp {tensor} x pp {stages} x cp "
             f"{context}; is the log whole?"
         )
-    total = batch or _count(log, "global_batch_size") or 0
     return {
         "case_id": log.where,
         "model": model_named(given, given.text("model"), log.where)
@@ -218,5 +224,4 @@ def _precision(log: _Log) -> str:
 
 
 def _count(log: _Log, name: str) -> int | None:
-    text = log.text(name)
-    return int(text) if text.isascii() and text.isdecimal() else None
+    return whole_number(log.text(name))

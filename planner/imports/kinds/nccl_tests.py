@@ -19,6 +19,7 @@ import numpy as np
 from planner.imports.chip_named import chip_named, inside_domain
 from planner.imports.found import Found, Given
 from planner.imports.left_out import message_errors
+from planner.imports.numbers import whole_number
 from planner.imports.text_files import read_lines
 from planner.imports.timed_rows import collective_row
 from simkernel.errors import BadFile, BadStudy
@@ -39,7 +40,7 @@ OPERATION_OF = {
 """Programs of the suite and our operations; the others time what no plan of ours does."""
 
 PROGRAM = re.compile(r"\b(\w+?)_perf(?:_mpi)?\b")
-RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+?)\s*$")
+RANK = re.compile(r"#\s+Rank\s+(\d{1,18})\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+?)\s*$")
 TAG = re.compile(r"^\s*\[[\d,]+\]\s*(?:<\w+>)?:?\s*")
 """What mpirun --tag-output puts before each line."""
 
@@ -151,7 +152,12 @@ def _read_row(run: _Run, number: int, cells: list[str], faults: list[str]) -> No
     if len(times) != 8:
         faults.append(f"{where} is cut short or no row of nccl-tests; wanted two timings of four")
         return
-    size, seconds, ratios = int(cells[0]), [], []
+    size, seconds, ratios = whole_number(cells[0]), [], []
+    if size is None:
+        faults.append(
+            f"{where}: {cells[0][:40]!r} is no size in bytes; give the output as written"
+        )
+        return
     for time, algbw, busbw, wrong in (times[:4], times[4:]):
         if time in NOTHING:
             continue
