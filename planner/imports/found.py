@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from costdata.catalog import Catalog
+from simkernel.errors import BadFile
 
 Rows = list[dict[str, str]]
 """Rows of one of our tables, cells as text, without their source: the door adds it."""
@@ -50,6 +52,15 @@ class Found:
     told: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def told_later(faults: list[str]) -> Iterator[None]:
+    """Faults of what is read inside join the others, so that all files are told at once."""
+    try:
+        yield
+    except BadFile as error:
+        faults += error.faults
 
 
 def shown(path: Path) -> str:

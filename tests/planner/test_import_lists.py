@@ -52,6 +52,16 @@ def test_a_quote_that_cannot_be_is_refused_by_name(tmp_path, text, words):
         read(quotes, tmp_path, text)
 
 
+def test_a_wrong_quote_hides_none_of_the_other_files(tmp_path):
+    """A person would mend one file after another."""
+    paths = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    for path in paths:
+        path.write_text("accelerator,provider,usd_per_device\nB200,acme,40\nB200,acme,50\n")
+    with pytest.raises(PlanError) as refused:
+        quotes.read(paths, Given(load(), {}))
+    assert len(refused.value.faults) == 4
+
+
 HEAD = "timestamp, name, index, power.draw [W], utilization.gpu [%], memory.used [MiB]\n"
 
 
@@ -101,3 +111,11 @@ def test_a_log_that_cannot_be_is_refused_by_name(tmp_path, text, words):
     """A wrong unit would make a thousandfold bill."""
     with pytest.raises(PlanError, match=words):
         read(power_log, tmp_path, text)
+
+
+def test_every_wrong_line_of_a_log_is_told_and_the_rest_counted(tmp_path):
+    """A person would mend one line after another."""
+    with pytest.raises(PlanError) as refused:
+        read(power_log, tmp_path, lines(*[(0, "640000 W", 9, 9)] * 25))
+    assert refused.value.faults[1].startswith("list.csv line 3: 640000 W")
+    assert refused.value.faults[-1] == "and 5 more"

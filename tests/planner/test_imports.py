@@ -15,6 +15,7 @@ from costdata.catalog import load
 from costdata.overlay import read_imports
 from planner.documents import imports as documents
 from planner.imports.door import FOR_ALL, import_files, remove_import
+from planner.imports.found import Given
 from planner.imports.registry import kind_names, reader
 from planner.search.bounds import least_days
 from planner.search.sweep import sweep
@@ -43,6 +44,22 @@ def test_every_kind_says_what_it_is_and_takes(kind):
     assert module.__doc__.splitlines()[0].endswith(".")
     assert all(name.isidentifier() and what for name, what in module.SETTINGS.items())
     assert callable(module.read)
+
+
+SAID = {"accelerator": "H100-SXM", "group": "8"}
+
+
+@pytest.mark.parametrize("kind", kind_names())
+def test_every_file_that_cannot_be_read_is_told_at_once(tmp_path, kind):
+    """A person would mend one file after another."""
+    paths = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    for path in paths:
+        path.write_bytes(b"\x1f\x8b is no packing")
+    module = reader(kind)
+    settings = {name: text for name, text in SAID.items() if name in module.SETTINGS}
+    with pytest.raises(BadFile) as refused:
+        module.read(paths, Given(load(), settings))
+    assert all(any(path.name in fault for fault in refused.value.faults) for path in paths)
 
 
 def test_an_import_is_in_the_catalogue_with_its_source(tmp_path):

@@ -19,7 +19,7 @@ from costdata.facts import as_cells, parse_table
 from costdata.times import COLLECTIVES, PRODUCTS, message_times, product_times
 from planner.calibration.curves import Fit, Messages, Products, fit_gemm, fit_link
 from planner.calibration.kernels import RESULT_BYTES, has_steps
-from planner.imports.found import Found, Given, Rows
+from planner.imports.found import Found, Given, Rows, told_later
 from planner.imports.text_files import read_text
 from simkernel.columns import Codes, Floats
 from simkernel.errors import BadFile
@@ -81,14 +81,17 @@ def _rows(paths: Sequence[Path]) -> Mapping[str, list[Any]]:
     found: dict[str, list[Any]] = {PRODUCTS: [], COLLECTIVES: []}
     faults: list[str] = []
     for path in paths:
-        header, cells = as_cells(path.name, read_text(path))
-        table = PRODUCTS if "inner" in header else COLLECTIVES if "operation" in header else ""
-        if not table:
-            faults.append(f"{path.name} is neither product_times.csv nor collective_times.csv")
-            continue
-        rows, wrong = parse_table(table, cells, {}, is_user=True)
-        faults += wrong
-        found[table] += rows.values()
+        with told_later(faults):
+            header, cells = as_cells(path.name, read_text(path))
+            table = PRODUCTS if "inner" in header else COLLECTIVES if "operation" in header else ""
+            if not table:
+                raise BadFile(
+                    f"{path.name} is neither product_times.csv nor collective_times.csv; give "
+                    "one that an import wrote"
+                )
+            rows, wrong = parse_table(table, cells, {}, is_user=True)
+            faults += wrong
+            found[table] += rows.values()
     if faults:
         raise BadFile(*faults)
     return found

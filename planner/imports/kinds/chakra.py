@@ -16,7 +16,7 @@ import numpy as np
 
 from planner.imports.chakra_graph import COMMUNICATION, Graph, Node, read_graph
 from planner.imports.chip_named import chip_named, count_given
-from planner.imports.found import Found, Given
+from planner.imports.found import Found, Given, told_later
 from planner.imports.graph_replay import replayed_s
 from simkernel.errors import BadFile
 from simkernel.exchange import fastest
@@ -58,20 +58,16 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     graphs: list[Graph] = []
     faults: list[str] = []
     for path in paths:
-        try:
+        with told_later(faults):
             graphs.append(read_graph(path))
-        except BadFile as error:
-            faults += error.faults
     versions = sorted({graph.version for graph in graphs})
     if len(versions) > 1:
         faults.append(f"traces of different versions: {', '.join(map(repr, versions))}")
     told = []
     prices = _Prices(given.catalog.chips([chip]), ranks, inside)
     for graph in graphs if not faults else ():
-        try:
+        with told_later(faults):
             told.append(_told(graph, prices))
-        except BadFile as error:
-            faults += error.faults
     if faults:
         raise BadFile(*faults)
     summary = f"{len(graphs)} ranks on the links of {chip}, {ranks} in a group"

@@ -22,7 +22,7 @@ import numpy as np
 
 from planner.imports.chip_named import chip_named
 from planner.imports.device_time import time_split
-from planner.imports.found import Found, Given
+from planner.imports.found import Found, Given, told_later
 from planner.imports.json_stream import stream
 from planner.imports.kernel_kinds import COMMUNICATION, KINDS, PRODUCT, kind_of
 from planner.imports.left_out import product_errors
@@ -85,13 +85,12 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     ------
     BadFile : every fault of all files
     """
-    traces, faults = [], []
+    traces: list[_Trace] = []
+    faults: list[str] = []
     for path in paths:
-        try:
+        with told_later(faults):
             traces.append(_read(path))
             faults += traces[-1].faults
-        except BadFile as error:
-            faults += error.faults
     faults += _of_different_kinds(traces)
     if faults:
         raise BadFile(*faults)

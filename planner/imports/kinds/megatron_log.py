@@ -17,7 +17,7 @@ import numpy as np
 
 from costdata.own_tables import table_text
 from planner.imports.chip_named import chip_named, model_named
-from planner.imports.found import Found, Given
+from planner.imports.found import Found, Given, told_later
 from planner.imports.numbers import whole_number
 from planner.imports.text_files import read_lines
 from planner.validation.rows import TRAINING_COLUMNS
@@ -77,8 +77,8 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     rows: list[dict[str, str]] = []
     told = []
     for path in paths:
-        log = _read(path, faults)
-        try:
+        with told_later(faults):
+            log = _read(path, faults)
             batch, seconds = _steady(log)
             rows.append(_row(log, batch, float(np.median(seconds)), chip, given))
             told.append(
@@ -89,8 +89,6 @@ def read(paths: Sequence[Path], given: Given) -> Found:
                     "spread_frac": float(np.std(seconds) / np.mean(seconds)),
                 }
             )
-        except BadFile as error:
-            faults += error.faults
     if faults:
         raise BadFile(*faults)
     note = f"score them: planner validate IMPORT/{FILE} [--protocol one_factor:accelerator]"

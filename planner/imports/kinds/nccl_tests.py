@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from planner.imports.chip_named import chip_named, inside_domain
-from planner.imports.found import Found, Given
+from planner.imports.found import Found, Given, told_later
 from planner.imports.left_out import message_errors
 from planner.imports.numbers import whole_number
 from planner.imports.text_files import read_lines
@@ -84,17 +84,10 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     faults: list[str] = []
     timed: dict[tuple[str, str, int, int, int], list[float]] = defaultdict(list)
     for path in paths:
-        for run in _runs(path, faults):
-            if lacking := [line for line in CLOSING if line not in run.closing]:
-                faults.append(
-                    f"{run.where}: a run ends without {' and '.join(map(repr, lacking))}; it was "
-                    "stopped or its output was cut: give the whole of it"
-                )
-                continue
-            try:
-                _add(timed, run, given)
-            except BadFile as error:
-                faults += error.faults
+        with told_later(faults):
+            for run in _runs(path, faults):
+                with told_later(faults):
+                    _add(timed, run, given)
     if not timed and not faults:
         faults.append(f"{', '.join(p.name for p in paths)}: no row of nccl-tests output was found")
     if faults:
@@ -185,8 +178,13 @@ def _add(
 
     Raises
     ------
-    BadFile : no devices, an operation that is not known, or rows that are another's
+    BadFile : no end, no devices, an operation that is not known, or rows that are another's
     """
+    if lacking := [line for line in CLOSING if line not in run.closing]:
+        raise BadFile(
+            f"{run.where}: a run ends without {' and '.join(map(repr, lacking))}; it was stopped "
+            "or its output was cut: give the whole of it"
+        )
     chip = chip_named(given, run.devices, run.where)
     ranks, hosts = len(run.ranks), len(set(run.ranks.values()))
     if ranks < 2:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 
 from planner.imports.device_time import time_split
-from planner.imports.found import Found, Given
+from planner.imports.found import Found, Given, told_later
 from planner.imports.kernel_kinds import KINDS, kind_of
 from simkernel.errors import BadFile
 
@@ -41,10 +41,8 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     faults: list[str] = []
     told: list[dict[str, Any]] = []
     for path in paths:
-        try:
+        with told_later(faults):
             told += _split(path)
-        except BadFile as error:
-            faults += error.faults
     if faults:
         raise BadFile(*faults)
     return Found({}, f"{len(told)} devices in {len(paths)} exports", {"devices": told})

@@ -17,7 +17,7 @@ import numpy as np
 
 from planner.calibration.engine_timings import PRECISION_OF
 from planner.calibration.measured import CHIPS
-from planner.imports.found import Found, Given, Rows
+from planner.imports.found import Found, Given, Rows, told_later
 from planner.imports.left_out import message_errors, product_errors
 from planner.imports.timed_rows import collective_row, product_row
 from simkernel.errors import BadFile
@@ -54,7 +54,7 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     products: Rows = []
     collectives: Rows = []
     for path in paths:
-        try:
+        with told_later(faults):
             chip = _chip(path, given)
             if path.name == "gemm_perf.parquet":
                 products += _products(path, chip)
@@ -64,8 +64,6 @@ def read(paths: Sequence[Path], given: Given) -> Found:
                 raise BadFile(
                     f"{path.name} is not read; give gemm_perf.parquet or nccl_perf.parquet"
                 )
-        except BadFile as error:
-            faults += error.faults
     if faults:
         raise BadFile(*faults)
     chips = sorted({row["accelerator"] for row in (*products, *collectives)})

@@ -1,8 +1,8 @@
 """Power logs of nvidia-smi (--query-gpu=…,power.draw,… --format=csv): watts of devices over time.
 
-Told are mean, median, 95th percentile and highest of every device and of their sum. Kept are the
-idle watts, where a log holds them: samples at no utilisation, below a gibibyte of memory in use
-(no context) or above it (a context is open). A missing reading is left out, never counted as zero.
+Told are mean, median, 95th percentile and highest of every device. Kept are the idle watts, where
+a log holds them: samples at no utilisation, below a gibibyte of memory in use (no context) or
+above it (a context is open). A missing reading is left out, never counted as zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from costdata.facts import as_cells
 from planner.imports.chip_named import chip_named
-from planner.imports.found import Found, Given
+from planner.imports.found import Found, Given, told_later
 from planner.imports.text_files import read_text
 from simkernel.errors import BadFile
 
@@ -30,6 +30,9 @@ CONTEXT_MIB = 1024.0
 """Memory in use from which a context counts as open; own choice: a driver alone takes less."""
 
 LEAST_SAMPLES = 10
+MOST_FAULTS = 20
+"""Of lines that are told one by one."""
+
 MOST_W = 5_000.0
 """Of one device: the range of accelerators.csv; more is milliwatts, or a sum."""
 
@@ -49,7 +52,7 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     names: set[str] = set()
     missing = 0
     for path in paths:
-        try:
+        with told_later(faults):
             header, rows = as_cells(path.name, read_text(path))
             columns = {column.split(" [")[0]: column for column in header}
             if POWER not in columns:
@@ -59,24 +62,24 @@ def read(paths: Sequence[Path], given: Given) -> Found:
                 )
             names |= {row[columns["name"]] for row in rows if "name" in columns}
             for line, row in enumerate(rows, start=2):
-                found = _sample(row, columns, f"{path.name} line {line}")
-                missing += found is None
-                samples += [found] if found else []
-        except BadFile as error:
-            faults += error.faults
+                with told_later(faults):
+                    found = _sample(row, columns, f"{path.name} line {line}")
+                    missing += found is None
+                    samples += [found] if found else []
     if not faults and len(samples) < LEAST_SAMPLES:
-        faults.append(f"{len(samples)} readings; wanted {LEAST_SAMPLES} at least")
+        faults.append(
+            f"{', '.join(path.name for path in paths)}: {len(samples)} readings of watts; wanted "
+            f"{LEAST_SAMPLES} at least: log for longer"
+        )
     if faults:
-        raise BadFile(*faults[:MOST_FAULTS])
+        more = [f"and {len(faults) - MOST_FAULTS:,} more"] if len(faults) > MOST_FAULTS else []
+        raise BadFile(*faults[:MOST_FAULTS], *more)
     chip = chip_named(given, names - {""}, ", ".join(path.name for path in paths))
     kept, idle = _idle_row(chip, samples, given)
     notes = [f"{missing} lines without a reading are left out"] if missing else []
     told = {"devices": _by_device(samples), "idle": idle}
     tables = {"power_curves": [kept]} if kept else {}
     return Found(tables, f"{chip}: {len(samples)} readings of watts", told, notes)
-
-
-MOST_FAULTS = 20
 
 
 def _sample(row: Mapping[str, str], columns: Mapping[str, str], where: str) -> Sample | None:
@@ -104,7 +107,7 @@ def _reading(text: str, where: str) -> float | None:
         return None
     match = READING.fullmatch(text)
     if not match:
-        raise BadFile(f"{where}: {text!r} is no reading")
+        raise BadFile(f"{where}: {text[:40]!r} is no reading; wanted a number, as 640 or 640 W")
     return float(match[1])
 
 

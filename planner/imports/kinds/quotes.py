@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from costdata.facts import NUMBER, as_cells
-from planner.imports.found import Found, Given, Rows
+from planner.imports.found import Found, Given, Rows, told_later
 from planner.imports.text_files import read_text
 from simkernel.errors import BadFile, PlanError
 
@@ -38,14 +38,15 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     prices: dict[str, list[float]] = defaultdict(list)
     faults: list[str] = []
     for path in paths:
-        header, rows = as_cells(path.name, read_text(path))
-        faults += _header_faults(path.name, header)
-        for line, row in enumerate([] if faults else rows, start=2):
-            where = f"{path.name} line {line}"
-            try:
-                _add(row, where, given, rents, prices)
-            except PlanError as error:
-                faults += error.faults
+        with told_later(faults):
+            header, rows = as_cells(path.name, read_text(path))
+            wrong = _header_faults(path.name, header)
+            for line, row in enumerate([] if wrong else rows, start=2):
+                try:
+                    _add(row, f"{path.name} line {line}", given, rents, prices)
+                except PlanError as error:
+                    wrong += error.faults
+            faults += wrong
     if not rents and not prices and not faults:
         faults.append(f"{', '.join(path.name for path in paths)}: no quote was found")
     if faults:

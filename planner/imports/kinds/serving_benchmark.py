@@ -18,7 +18,7 @@ from typing import Any
 from costdata.configs import read_model
 from costdata.own_tables import table_text
 from planner.imports.chip_named import chip_named, count_given, model_named, precision_given
-from planner.imports.found import Found, Given
+from planner.imports.found import Found, Given, told_later
 from planner.imports.request_lines import requests_of, written_log
 from planner.imports.serving_figures import figure_faults, in_flight, least_token_s, too_fast
 from planner.imports.text_files import read_text
@@ -44,7 +44,11 @@ ENGINE_OF = {
 }  # fmt: skip
 """Backends as the benchmarks call them."""
 
+DEGREES = (
+    "tensor_parallel", "pipeline_parallel", "attention_data_parallel", "expert_parallel",
+)  # fmt: skip
 FILE = "serving_sweep.csv"
+OTHER_COLUMNS = ("tp_size", "measured", "dump")
 
 
 def read(paths: Sequence[Path], given: Given) -> Found:
@@ -62,26 +66,19 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     chip = chip_named(given, (), ", ".join(path.name for path in paths))
     _precisions(given)
     for path in paths:
-        for where, run in _runs(path, faults):
-            wrong = figure_faults(run, where)
-            if not wrong:
-                try:
+        with told_later(faults):
+            for where, run in _runs(path, faults):
+                with told_later(faults):
                     rows.append(_row(run, where, chip, given))
                     notes += _open_note(rows[-1], run, where)
-                except BadFile as error:
-                    wrong = list(error.faults)
-            faults += wrong
-            if not wrong and (requests := requests_of(run)):
-                logs |= written_log(requests, rows[-1], chip, len(rows))
+                    if requests := requests_of(run):
+                        logs |= written_log(requests, rows[-1], chip, len(rows))
     if faults:
         raise BadFile(*faults)
     named = f"{chip}: {len(rows)} runs of {', '.join(sorted({r['model_path'] for r in rows}))}"
     notes.append(f"score them: planner validate IMPORT/{FILE} [--protocol one_factor:system]")
     header = [*SWEEP_COLUMNS, *OTHER_COLUMNS]
     return Found({}, named, {"runs": len(rows)}, notes, {FILE: table_text(header, rows), **logs})
-
-
-OTHER_COLUMNS = ("tp_size", "measured", "dump")
 
 
 def _told_model(run: Mapping[str, Any], given: Given) -> str:
@@ -120,24 +117,18 @@ def _row(run: Mapping[str, Any], where: str, chip: str, given: Given) -> dict[st
 
     Raises
     ------
-    BadFile : an engine or a model that is not known, a number in flight that cannot be told, or
-        a time that the memory of the devices does not allow
+    BadFile : figures that contradict each other, an engine or a model that is not known, a number
+        in flight that cannot be told, or a time that the memory of the devices does not allow
     """
+    if faults := figure_faults(run, where):
+        raise BadFile(*faults)
     engine = given.text("engine") or ENGINE_OF.get(str(run.get("backend", "")).lower(), "")
     if engine not in set(ENGINE_OF.values()):
         raise BadFile(
             f"{where}: backend {run.get('backend')!r} is no engine; give --set engine=vllm, "
             "sglang or trtllm"
         )
-    degrees = {
-        name: count_given(given, name) or 1
-        for name in (
-            *("tensor_parallel", "pipeline_parallel", "attention_data_parallel"),
-            "expert_parallel",
-        )
-    }
-    tensor, copies = degrees["tensor_parallel"], degrees["attention_data_parallel"]
-    stages, experts = degrees["pipeline_parallel"], degrees["expert_parallel"]
+    tensor, stages, copies, experts = (count_given(given, name) or 1 for name in DEGREES)
     served = float(run["completed"])
     precision, experts_precision = _precisions(given)
     devices = tensor * copies * stages

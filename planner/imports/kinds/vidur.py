@@ -14,7 +14,7 @@ import numpy as np
 
 from costdata.facts import as_cells
 from planner.imports.chip_named import chip_named, precision_given
-from planner.imports.found import Found, Given
+from planner.imports.found import Found, Given, told_later
 from planner.imports.left_out import product_errors
 from planner.imports.text_files import read_text
 from planner.imports.timed_rows import product_row
@@ -46,16 +46,16 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     faults: list[str] = []
     missing = 0
     for path in paths:
-        header, rows = as_cells(path.name, read_text(path))
-        lacking = [name for name in (*WIDTHS, *map(_column, OPERATORS)) if name not in header]
-        if lacking:
-            faults.append(f"{path.name} lacks {', '.join(lacking)}; give mlp.csv of a profile")
-            continue
-        for line, row in enumerate(rows, start=2):
-            try:
-                missing += _add(times, row)
-            except ValueError as error:
-                faults.append(f"{path.name} line {line}: {error}")
+        with told_later(faults):
+            header, rows = as_cells(path.name, read_text(path))
+            lacking = [name for name in (*WIDTHS, *map(_column, OPERATORS)) if name not in header]
+            if lacking:
+                raise BadFile(f"{path.name} lacks {', '.join(lacking)}; give mlp.csv of a profile")
+            for line, row in enumerate(rows, start=2):
+                try:
+                    missing += _add(times, row)
+                except ValueError as error:
+                    faults.append(f"{path.name} line {line}: {error}")
     if not times and not faults:
         faults.append(f"{', '.join(p.name for p in paths)}: no product was timed")
     if faults:
