@@ -73,6 +73,12 @@ def test_tables_of_no_chip_and_files_that_are_none_are_refused(tmp_path):
         operator_tables.read([path], given())
     with pytest.raises(PlanError, match="no such table"):
         operator_tables.read([path], given(accelerator="H100-SXM"))
+    path = parquet(tmp_path, "nccl_perf.parquet", MESSAGES.replace("'half'", "'int8'"))
+    with pytest.raises(PlanError, match="no collectives of an operation and type"):
+        operator_tables.read([path], given())
+    path = parquet(tmp_path, "gemm_perf.parquet", GEMMS.replace("m, 4096 as k", "m, null as k"))
+    with pytest.raises(PlanError, match="no products in a precision"):
+        operator_tables.read([path], given())
 
 
 HEAD = (
@@ -112,7 +118,11 @@ def test_zeros_of_vidur_are_not_times(tmp_path):
     [
         ("4096,1,32,8,4096,14336,False,-1,0.4,2.1,1.0", "took -1.0 ms"),
         ("0,1,32,8,4096,14336,False,1,0.4,2.1,1.0", "num_tokens"),
-        ("4096,1,32,8,4096,14336,False,x,0.4,2.1,1.0", "could not convert"),
+        ("4096,1,32,8,4096,14336,False,x,0.4,2.1,1.0", "attn_pre_proj.median = 'x' is no number"),
+        ("inf,1,32,8,4096,14336,False,1,0.4,2.1,1.0", "num_tokens = 'inf' is no whole"),
+        (",1,32,8,4096,14336,False,1,0.4,2.1,1.0", "num_tokens = '' is no whole"),
+        ("4096,16,32,8,4096,14336,False,1,0.4,2.1,1.0", "cannot divide heads by tensor ranks"),
+        ("4096,1,30,6,4096,14336,False,1,0.4,2.1,1.0", "cannot divide n_embd by n_head"),
         ("4096,1,32", "cells"),
     ],
 )
@@ -152,6 +162,18 @@ def test_an_export_of_nsight_says_how_the_time_splits(tmp_path):
     assert first["product_frac"] == pytest.approx(2 / 3)
     assert first["idle_frac"] == pytest.approx(0.1)
     assert second["recognised_frac"] == 0.0
+
+
+def test_an_export_of_more_kernels_than_are_read_is_refused(tmp_path, monkeypatch):
+    """The split of a part would be told as that of the whole."""
+    path = export(tmp_path / "a.sqlite", [(i, i + 1, 0, "gemm") for i in range(4)])
+    for most, is_read in ((4, True), (3, False)):
+        monkeypatch.setattr(nsight, "MOST_KERNELS", most)
+        if is_read:
+            assert nsight.read([path], given()).told["devices"][0]["kernels"] == 4
+        else:
+            with pytest.raises(PlanError, match="more than 3 kernels"):
+                nsight.read([path], given())
 
 
 def test_exports_that_are_none_are_refused(tmp_path):

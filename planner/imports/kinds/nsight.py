@@ -54,7 +54,7 @@ def _split(path: Path) -> list[dict[str, Any]]:
         raise BadFile(f"{path.name} has no kernels; record it with --trace=cuda")
     starts, ends, devices, names = zip(*rows, strict=True)
     if not all(isinstance(x, int) for column in (starts, ends, devices) for x in column):
-        raise BadFile(f"{path.name} has kernels without a time or a device")
+        raise BadFile(f"{path.name} has kernels without a time or a device; export it again")
     begin, end = np.array(starts, dtype=float), np.array(ends, dtype=float)
     if np.any(end < begin):
         raise BadFile(
@@ -88,6 +88,12 @@ def _rows(path: Path) -> list[tuple[Any, ...]]:
                     raise BadFile(
                         f"{path.name} has no table {name}; export it (nsys export --type sqlite)"
                     )
-            return database.execute(KERNELS).fetchmany(MOST_KERNELS)
+            rows = database.execute(KERNELS).fetchmany(MOST_KERNELS + 1)
     except sqlite3.Error as error:
-        raise BadFile(f"{path.name} is no export of Nsight Systems ({error})") from error
+        raise BadFile(
+            f"{path.name} is no export of Nsight Systems ({error}); export it (nsys export --type "
+            "sqlite)"
+        ) from error
+    if len(rows) > MOST_KERNELS:
+        raise BadFile(f"{path.name} has more than {MOST_KERNELS:,} kernels; record fewer steps")
+    return rows

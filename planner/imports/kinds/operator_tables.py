@@ -30,12 +30,12 @@ MOST_PRODUCTS = 4_000
 
 PRODUCTS = (
     "select gemm_dtype, m, k, n, min(latency) * 1e-3 from read_parquet(?) "
-    "where latency > 0 group by all order by all"
+    "where latency > 0 and m > 0 and k > 0 and n > 0 group by all order by all"
 )
 COLLECTIVES = (
     "select op_name, num_gpus, message_size * 2, min(latency) * 1e-3 from read_parquet(?) "
-    "where latency > 0 and message_size > 0 and nccl_dtype in ('half', 'bfloat16', 'float16') "
-    "group by all order by all"
+    "where latency > 0 and message_size > 0 and num_gpus > 1 "
+    "and nccl_dtype in ('half', 'bfloat16', 'float16') group by all order by all"
 )
 OPERATION_OF = {
     "all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
@@ -125,13 +125,22 @@ def _products(path: Path, chip: str) -> Rows:
             for _, m, k, n, seconds in mine
         ]
     if not found:
-        raise BadFile(f"{path.name} has no products in a precision that is known")
+        raise BadFile(
+            f"{path.name} has no products in a precision that is known "
+            f"({', '.join(PRECISION_OF)}); give it as shipped"
+        )
     return found
 
 
 def _collectives(path: Path, chip: str) -> Rows:
-    return [
+    found = [
         collective_row(chip, OPERATION_OF[name], (int(ranks), 1), int(size), [seconds])
         for name, ranks, size, seconds in _query(path, COLLECTIVES)
-        if name in OPERATION_OF and int(ranks) > 1
+        if name in OPERATION_OF
     ]
+    if not found:
+        raise BadFile(
+            f"{path.name} has no collectives of an operation and type that are known "
+            f"({', '.join(OPERATION_OF)} in 16 bits); give it as shipped"
+        )
+    return found

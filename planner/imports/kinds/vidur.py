@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from costdata.facts import as_cells
+from costdata.facts import NUMBER, as_cells
 from planner.imports.chip_named import chip_named, precision_given
 from planner.imports.found import Found, Given, told_later
 from planner.imports.left_out import product_errors
@@ -83,6 +83,13 @@ def _add(times: dict[tuple[int, int, int], list[float]], row: Mapping[str, str])
     tokens, ranks, heads, kv_heads, hidden, width = (_whole(row, name) for name in WIDTHS[:6])
     wide = width * (2 if row["use_gated_mlp"].lower() == "true" else 1)
     dim = hidden // heads
+    parts = {
+        "n_embd by n_head": hidden % heads,
+        "heads by tensor ranks": (heads % ranks) + (kv_heads % ranks),
+        "n_expanded_embd by tensor ranks": width % ranks,
+    }
+    if wrong := [name for name, rest in parts.items() if rest]:
+        raise ValueError(f"cannot divide {', '.join(wrong)}; are the columns those of a profile?")
     shapes = {
         "attn_pre_proj": (hidden, (heads + 2 * kv_heads) * dim // ranks),
         "attn_post_proj": (hidden // ranks, hidden),
@@ -91,9 +98,9 @@ def _add(times: dict[tuple[int, int, int], list[float]], row: Mapping[str, str])
     }
     missing = 0
     for operator, (inner, columns) in shapes.items():
-        milliseconds = float(row[_column(operator)] or 0.0)
+        milliseconds = _number(row, _column(operator))
         if not 0.0 <= milliseconds < np.inf:
-            raise ValueError(f"{operator} took {milliseconds} ms; wanted a time")
+            raise ValueError(f"{operator} took {milliseconds} ms; wanted a time, 0 if not timed")
         missing += milliseconds == 0.0
         if milliseconds > 0.0:
             times[tokens, inner, columns].append(milliseconds * 1e-3)
@@ -101,7 +108,20 @@ def _add(times: dict[tuple[int, int, int], list[float]], row: Mapping[str, str])
 
 
 def _whole(row: Mapping[str, str], name: str) -> int:
-    number = float(row[name])
-    if number != int(number) or number < 1:
+    number = _number(row, name)
+    if not number.is_integer() or number < 1:
         raise ValueError(f"{name} = {row[name]!r} is no whole number above zero")
     return int(number)
+
+
+def _number(row: Mapping[str, str], name: str) -> float:
+    """A cell as a number, 0 where it is empty.
+
+    Raises
+    ------
+    ValueError : it is none
+    """
+    text = row[name]
+    if text and not NUMBER.fullmatch(text):
+        raise ValueError(f"{name} = {text[:40]!r} is no number")
+    return float(text or 0.0)
