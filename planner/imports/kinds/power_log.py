@@ -17,6 +17,7 @@ import numpy as np
 from costdata.facts import as_cells
 from planner.imports.chip_named import chip_named
 from planner.imports.found import Found, Given, told_later
+from planner.imports.numbers import limits
 from planner.imports.text_files import read_text
 from simkernel.errors import BadFile
 
@@ -33,8 +34,8 @@ LEAST_SAMPLES = 10
 MOST_FAULTS = 20
 """Of lines that are told one by one."""
 
-MOST_W = 5_000.0
-"""Of one device: the range of accelerators.csv; more is milliwatts, or a sum."""
+MOST_W = limits("accelerators", "tdp_w")[1]
+"""Of one device, as our table holds it; more is milliwatts, or a sum."""
 
 Sample = tuple[str, float, float | None, float | None]
 """Device, watts, utilisation [%] and memory in use [MiB]."""
@@ -93,7 +94,9 @@ def _sample(row: Mapping[str, str], columns: Mapping[str, str], where: str) -> S
     if watts is None:
         return None
     if watts > MOST_W:
-        raise BadFile(f"{where}: {watts:g} W of one device; milliwatts, or a sum?")
+        raise BadFile(
+            f"{where}: {watts:g} W of one device, wanted at most {MOST_W:g}; milliwatts, or a sum?"
+        )
     device = next((row[columns[name]] for name in DEVICE if name in columns), "0")
     busy, memory = (
         _reading(row[columns[name]], f"{where}, {name}") if name in columns else None

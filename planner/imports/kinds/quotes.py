@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from costdata.facts import NUMBER, as_cells
+from costdata.facts import NUMBER, as_cells, schema_of
 from planner.imports.found import Found, Given, Rows, told_later
+from planner.imports.numbers import limits
 from planner.imports.text_files import read_text
 from simkernel.errors import BadFile, PlanError
 
@@ -22,9 +23,9 @@ NEEDED = ("accelerator", "provider")
 RENTS = ("usd_per_device_hour", "usd_per_instance_hour")
 PRICE = "usd_per_device"
 OTHERS = ("instance", "devices", "region", "plan", "as_of", "note")
-PLANS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
-SPREAD_USD = (100.0, 200_000.0)
-"""What one device can cost: the range of accelerators.csv."""
+PLANS = schema_of("cloud_prices")["plan"].choices
+LEAST_USD, MOST_USD = limits("accelerators", "price_usd")
+"""What one device can cost, as our table holds it."""
 
 
 def read(paths: Sequence[Path], given: Given) -> Found:
@@ -87,13 +88,17 @@ def _add(
     chip = given.catalog.accelerator_name(row["accelerator"])
     given_prices = [name for name in (*RENTS, PRICE) if row.get(name)]
     if len(given_prices) != 1:
-        raise BadFile(f"{where} has {len(given_prices)} prices; wanted one")
+        raise BadFile(
+            f"{where} has {len(given_prices)} prices; wanted one of {', '.join((*RENTS, PRICE))}"
+        )
     kind = given_prices[0]
     usd = _number(row[kind], f"{where}, {kind}")
     if kind == PRICE:
-        low, high = SPREAD_USD
-        if not low <= usd <= high:
-            raise BadFile(f"{where}: {usd:g} USD for one {chip}; a server, thousands or another?")
+        if not LEAST_USD <= usd <= MOST_USD:
+            raise BadFile(
+                f"{where}: {usd:g} USD for one {chip}, wanted {LEAST_USD:g} to {MOST_USD:g}; is "
+                "it of a server, in thousands or in another currency?"
+            )
         prices[chip].append(usd)
         return
     devices = _number(row.get("devices") or "1", f"{where}, devices")
