@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from planner.imports.clocks import skew_faults
 from planner.imports.json_stream import objects
 from planner.imports.protobuf_wire import fields, messages, whole_numbers
 from simkernel.errors import BadFile
@@ -32,9 +33,6 @@ HEADS = tuple(b"\x0a" + bytes([len(name)]) + name.encode() for name in WANTED)
 
 WHOLE_VALUES = (7, 9, 11, 13, 27)
 """Fields of an attribute that hold whole numbers or flags: (u)int32, (u)int64, bool."""
-
-SKEWED_FRAC = 0.001
-"""Of nodes that wait for another, as of kernels in a trace of the profiler: single stamps slip."""
 
 MOST_NODES = 5_000_000
 MOST_S = 1e6
@@ -120,11 +118,9 @@ def _refuse_skew(graph: Graph) -> None:
         starts = [graph.nodes[w].start_s for w in node.waits_for] if node.start_s else []
         tied += any(starts)
         early += any(node.start_s + node.seconds < start for start in starts)
-    if early > SKEWED_FRAC * tied:
-        raise BadFile(
-            f"{graph.name}: {early:,} of {tied:,} nodes end before one that they wait for begins; "
-            "the clocks of host and device are apart: record the trace again"
-        )
+    what = "nodes end before one that they wait for"
+    if faults := skew_faults(graph.name, early, tied, what):
+        raise BadFile(*faults)
 
 
 def _nodes(path: Path, graph: Graph) -> Iterator[tuple[int, Node]]:

@@ -5,13 +5,11 @@ No schema is loaded and no code generated: a reader names the numbers of the fie
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from planner.imports.text_files import GZIP, MOST_BYTES
+from planner.imports.text_files import MOST_BYTES, unpacked
 from simkernel.errors import BadFile
 
 MOST_MESSAGE = 1 << 26
@@ -30,27 +28,19 @@ def messages(path: Path) -> Iterator[bytes]:
     ------
     BadFile : it cannot be read, is truncated, or holds what is no such message
     """
-    try:
-        with path.open("rb") as raw:
-            is_packed = raw.peek(2)[:2] == GZIP
-            file: IO[bytes] = gzip.GzipFile(fileobj=raw) if is_packed else raw  # type: ignore[assignment]
-            total = 0
-            while (size := _length(file, path.name)) is not None:
-                total += size
-                if size > MOST_MESSAGE or total > MOST_BYTES:
-                    raise BadFile(
-                        f"{path.name} has a message of {size:,} bytes or more than "
-                        f"{MOST_BYTES:,} in all; is it an execution trace?"
-                    )
-                data = file.read(size)
-                if len(data) < size:
-                    raise BadFile(f"{path.name} is truncated: it ends in the middle of a message")
-                yield data
-    except EOFError as error:
-        raise BadFile(f"{path.name} is truncated: its packing ends too early") from error
-    except (OSError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise BadFile(f"{path.name} cannot be read ({reason}); name a file") from error
+    with unpacked(path) as file:
+        total = 0
+        while (size := _length(file, path.name)) is not None:
+            total += size
+            if size > MOST_MESSAGE or total > MOST_BYTES:
+                raise BadFile(
+                    f"{path.name} has a message of {size:,} bytes or more than "
+                    f"{MOST_BYTES:,} in all; is it an execution trace?"
+                )
+            data = file.read(size)
+            if len(data) < size:
+                raise BadFile(f"{path.name} is truncated: it ends in the middle of a message")
+            yield data
 
 
 def fields(data: bytes) -> Iterator[Field]:

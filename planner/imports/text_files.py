@@ -25,30 +25,44 @@ GZIP = b"\x1f\x8b"
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[str]]:
-    """A file as UTF-8 text, unpacked on the way where it is gzipped.
+def unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """A file's bytes, unpacked on the way where it is gzipped.
 
     Raises
     ------
-    BadFile : it cannot be read, is not UTF-8, or ends in the middle of its packing; also where
-        that shows while it is read
+    BadFile : it cannot be read, or ends in the middle of its packing; also where that shows while
+        it is read
     """
     try:
         with path.open("rb") as raw:
             is_packed = raw.peek(2)[:2] == GZIP
-            plain = gzip.GzipFile(fileobj=raw) if is_packed else raw
-            with io.TextIOWrapper(plain, encoding="utf-8-sig", newline=None) as text:
-                yield text
-    except UnicodeDecodeError as error:
-        raise BadFile(
-            f"{path.name} is not UTF-8 text (near byte {error.start} of a piece); give the file "
-            "as it was written"
-        ) from error
+            yield gzip.GzipFile(fileobj=raw) if is_packed else raw  # type: ignore[misc]
     except EOFError as error:
         raise BadFile(f"{path.name} is truncated: its packing ends too early") from error
     except (OSError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadFile(f"{path.name} cannot be read ({reason}); name a file") from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[str]]:
+    """A file as UTF-8 text, unpacked on the way where it is gzipped.
+
+    Raises
+    ------
+    BadFile : as `unpacked`, or it is not UTF-8
+    """
+    try:
+        with (
+            unpacked(path) as plain,
+            io.TextIOWrapper(plain, encoding="utf-8-sig", newline=None) as text,
+        ):
+            yield text
+    except UnicodeDecodeError as error:
+        raise BadFile(
+            f"{path.name} is not UTF-8 text (near byte {error.start} of a piece); give the file "
+            "as it was written"
+        ) from error
 
 
 def read_lines(path: Path) -> Iterator[str]:

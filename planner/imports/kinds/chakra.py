@@ -54,7 +54,10 @@ def read(paths: Sequence[Path], given: Given) -> Found:
         raise BadFile("a trace does not say who takes part; give --set group=N, two at least")
     inside = min(count_given(given, "domain_devices") or ranks, ranks)
     if ranks % inside:
-        raise BadFile(f"group {ranks} does not fill domains of {inside} alike")
+        raise BadFile(
+            f"group {ranks} does not fill domains of {inside} alike; give a --set domain_devices "
+            "that divides it"
+        )
     graphs: list[Graph] = []
     faults: list[str] = []
     for path in paths:
@@ -62,7 +65,10 @@ def read(paths: Sequence[Path], given: Given) -> Found:
             graphs.append(read_graph(path))
     versions = sorted({graph.version for graph in graphs})
     if len(versions) > 1:
-        faults.append(f"traces of different versions: {', '.join(map(repr, versions))}")
+        faults.append(
+            f"traces of different versions: {', '.join(map(repr, versions))}; import those of one "
+            "version at a time"
+        )
     told = []
     prices = _Prices(given.catalog.chips([chip]), ranks, inside)
     for graph in graphs if not faults else ():

@@ -21,12 +21,13 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from planner.imports.chip_named import chip_named
+from planner.imports.clocks import skew_faults
 from planner.imports.device_time import time_split
 from planner.imports.found import Found, Given, told_later
 from planner.imports.json_stream import stream
 from planner.imports.kernel_kinds import COMMUNICATION, KINDS, PRODUCT, kind_of
 from planner.imports.left_out import product_errors
-from planner.imports.numbers import is_number
+from planner.imports.numbers import is_number, limits
 from planner.imports.timed_rows import product_row
 from simkernel.errors import BadFile
 
@@ -48,12 +49,8 @@ PRECISION_OF = {
 }
 """Types as PyTorch names them; products in other types are recognised and not kept."""
 
-SKEWED_FRAC = 0.001
-"""Kernels that end before their launch begins, of all: above this the clocks of host and device
-do not belong together; below, single stamps slip (CUPTI gives each side its own clock)."""
-
-MOST_EXTENT = 1_000_000_000
-"""Of one side of a matrix: the range of product_times.csv; a side of 0 is an empty matrix."""
+MOST_EXTENT = int(limits("product_times", "rows")[1])
+"""Of one side of a matrix, as our table holds it; a side of 0 is an empty matrix."""
 
 Shape = tuple[str, int, int, int]
 
@@ -239,12 +236,7 @@ def _faults_of(trace: _Trace) -> list[str]:
         launched = trace.launched_us.get(identity)
         tied += launched is not None
         early += launched is not None and start + lasts < launched
-    if early > SKEWED_FRAC * tied:
-        return [
-            f"{trace.name}: {early:,} of {tied:,} kernels end before the call that launched them "
-            "begins; the clocks of host and device are apart: record the trace again"
-        ]
-    return []
+    return skew_faults(trace.name, early, tied, "kernels end before the call that launched them")
 
 
 def _of_different_kinds(traces: Sequence[_Trace]) -> list[str]:
