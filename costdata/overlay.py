@@ -72,12 +72,8 @@ def read_overlay(folder: Path) -> tuple[Tables, list[str]]:
     return tables, faults + wrong
 
 
-def read_imports(folder: Path, but_for: str = "") -> tuple[Tables, list[str]]:
+def read_imports(folder: Path) -> tuple[Tables, list[str]]:
     """What was imported into a user's folder, and every fault of form in it.
-
-    Parameters
-    ----------
-    but_for : an import that is left out, by name
 
     Notes
     -----
@@ -86,8 +82,6 @@ def read_imports(folder: Path, but_for: str = "") -> tuple[Tables, list[str]]:
     whole: Tables = {}
     faults: list[str] = []
     for path in import_folders(folder):
-        if path.name == but_for:
-            continue
         tables, wrong = _read(path, schema_names(), is_user=True)
         faults += [f"{IMPORTS}/{path.name}: {fault}" for fault in wrong]
         faults += [
@@ -102,8 +96,12 @@ def read_imports(folder: Path, but_for: str = "") -> tuple[Tables, list[str]]:
 
 
 def import_folders(folder: Path) -> list[Path]:
-    """Folders of what was imported into a user's folder, by name; a broken one has no list."""
-    return sorted(path.parent for path in (folder / IMPORTS).glob(f"*/{IMPORTS}.csv"))
+    """Folders of what was imported into a user's folder, by name.
+
+    A broken one has no list; one that is being written or taken out begins with a dot.
+    """
+    found = (path.parent for path in (folder / IMPORTS).glob(f"*/{IMPORTS}.csv"))
+    return sorted(path for path in found if not path.name.startswith("."))
 
 
 def lay_over(ours: Tables, theirs: Tables) -> Tables:

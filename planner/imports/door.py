@@ -113,6 +113,7 @@ def remove_import(folder: Path, name: str) -> Path:
     path = folder / IMPORTS / name
     spare = path.with_name(f".{name}.gone")
     try:
+        shutil.rmtree(spare, ignore_errors=True)  # what an earlier removal could not finish
         path.replace(spare)
         shutil.rmtree(spare)
     except OSError as error:
@@ -227,7 +228,7 @@ def _check(folder: Path, name: str, tables: Mapping[str, list[dict[str, str]]]) 
     """Refuse rows that are wrong for themselves or that another import has."""
     faults = []
     theirs: dict[str, Any] = {}
-    others, _ = read_imports(folder, but_for=name)
+    others, _ = read_imports(folder)
     for table, rows in tables.items():
         if len(rows) > MOST_ROWS:
             raise BadFile(f"{len(rows):,} rows of {table}; wanted at most {MOST_ROWS:,}")

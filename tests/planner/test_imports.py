@@ -208,6 +208,17 @@ def test_an_import_without_its_list_is_not_read(tmp_path):
     assert len(tables["imports"]) == 1
 
 
+def test_what_a_stopped_import_or_removal_left_is_not_read(tmp_path):
+    """Half an import would be part of a study, and keep the same files from being imported."""
+    brought(tmp_path, name="fabric")
+    for left in (".fabric.x1y2z3", ".fabric.gone"):
+        shutil.copytree(tmp_path / "imports" / "fabric", tmp_path / "imports" / left)
+    assert len(load(tmp_path).tables["imports"]) == 1
+    remove_import(tmp_path, "fabric")
+    assert "imports" not in load(tmp_path).tables
+    assert brought(tmp_path, name="again").is_new
+
+
 STUDY = with_lines(
     DENSE,
     seed='seed = 1\ntables = "own"',
