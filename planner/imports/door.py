@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from costdata.catalog import load
-from costdata.facts import parse_table, read_cells, schema_of
+from costdata.facts import Tables, parse_table, read_cells, schema_of
 from costdata.lint import faults_of
 from costdata.overlay import IMPORTS, import_folders, lay_over, read_imports
 from costdata.own_tables import LETTERS, table_text
@@ -31,6 +31,9 @@ from simkernel.errors import BadFile, BadStudy, unknown
 
 MOST_ROWS = 50_000
 """Of one table of an import; own choice: what a study reads in a few seconds."""
+
+MOST_TOLD = 30
+"""Faults of rows that are told one by one."""
 
 LICENCE = "own data"
 
@@ -51,6 +54,32 @@ class Imported:
     is_new: bool
     found: Found
     behind: int
+
+
+@dataclass(frozen=True)
+class _Brought:
+    """Files of one import, and what was said beside them but for its name."""
+
+    kind: str
+    paths: Sequence[Path]
+    hashes: Sequence[str]
+    settings: Mapping[str, str]
+    today: datetime.date
+
+    @property
+    def digest(self) -> str:
+        """Of kind, files and settings: two imports with the same are one."""
+        said = [self.kind, sorted(self.hashes), sorted(self.settings.items())]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+    def books(self, files: str = "") -> dict[str, str]:
+        """Source, date, grade and licence of what is made of the files."""
+        return {
+            "source": f"own measurement, {self.kind}{files}"[:500],
+            "as_of": self.settings.get("as_of", self.today.isoformat()),
+            "grade": "measured",
+            "licence": self.settings.get("licence", LICENCE),
+        }
 
 
 def import_files(
@@ -76,22 +105,19 @@ def import_files(
     """
     module = reader(kind)
     _check_settings(kind, module.SETTINGS, settings)
-    hashes = [_sha256(path) for path in paths]
-    mine = {name: text for name, text in settings.items() if name != "name"}
-    digest = _digest(kind, sorted(hashes), mine)
+    said = {name: text for name, text in settings.items() if name != "name"}
+    brought = _Brought(kind, paths, [_sha256(path) for path in paths], said, today)
     name = _name(kind, paths, settings)
     before = load(folder if folder.is_dir() else None)
-    found: Found = module.read(paths, Given(before, mine))
+    found: Found = module.read(paths, Given(before, said))
     target = folder / IMPORTS / name
     there = _digest_of(target)
     if there is None:
-        tables = _with_source(kind, paths, hashes, found, mine, today)
-        tables["imports"] = [
-            _record(name, kind, paths, hashes, mine, digest, found, today, tables)
-        ]
-        _check(folder, name, tables)
+        tables = _with_source(brought, found)
+        tables["imports"] = [_record(name, brought, found, tables)]
+        _check(tables, read_imports(folder)[0], before.tables)
         _write(target, tables, found.files)
-    elif there != digest:
+    elif there != brought.digest:
         raise BadFile(
             f"{IMPORTS}/{name} is there already, made of other files or settings; remove it "
             f"(planner profiles remove {name}) or give another name (--set name=NAME)"
@@ -140,11 +166,6 @@ def _sha256(path: Path) -> str:
         raise BadFile(f"{path} cannot be read ({error.strerror}); name a file") from error
 
 
-def _digest(kind: str, hashes: Sequence[str], settings: Mapping[str, str]) -> str:
-    text = json.dumps([kind, list(hashes), sorted(settings.items())])
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _digest_of(target: Path) -> str | None:
     """The digest of the import that is there; None where none is."""
     if not target.exists():
@@ -165,23 +186,12 @@ def _name(kind: str, paths: Sequence[Path], settings: Mapping[str, str]) -> str:
     return kept or kind
 
 
-def _with_source(
-    kind: str,
-    paths: Sequence[Path],
-    hashes: Sequence[str],
-    found: Found,
-    settings: Mapping[str, str],
-    today: datetime.date,
-) -> dict[str, list[dict[str, str]]]:
-    files = ", ".join(f"{p.name} ({h[:12]})" for p, h in zip(paths, hashes, strict=True))
-    origin = {
-        "source": f"own measurement, {kind}: {files}"[:500],
-        "as_of": settings.get("as_of", today.isoformat()),
-        "grade": "measured",
-        "licence": settings.get("licence", LICENCE),
-    }
+def _with_source(brought: _Brought, found: Found) -> dict[str, list[dict[str, str]]]:
+    pairs = zip(brought.paths, brought.hashes, strict=True)
+    files = ", ".join(f"{path.name} ({digest[:12]})" for path, digest in pairs)
+    books = brought.books(f": {files}")
     return {
-        table: [{**origin, **row} if "source" in schema_of(table) else row for row in rows]
+        table: [{**books, **row} if "source" in schema_of(table) else row for row in rows]
         for table, rows in found.tables.items()
         if rows
     }
@@ -189,31 +199,24 @@ def _with_source(
 
 def _record(
     name: str,
-    kind: str,
-    paths: Sequence[Path],
-    hashes: Sequence[str],
-    settings: Mapping[str, str],
-    digest: str,
+    brought: _Brought,
     found: Found,
-    today: datetime.date,
     tables: Mapping[str, Sequence[Mapping[str, str]]],
 ) -> dict[str, str]:
     kept = [f"{len(rows)} of {table}" for table, rows in tables.items()]
     kept += [f"{_lines(file, text)} of {file}" for file, text in found.files.items()]
+    settings = sorted(brought.settings.items())
     return {
         "name": name,
-        "kind": kind,
-        "files": "|".join(path.name.replace("|", "_") for path in paths),
-        "sha256": "|".join(hashes),
-        "settings": "; ".join(f"{key}={text}" for key, text in sorted(settings.items())),
-        "digest": digest,
-        "imported_on": today.isoformat(),
+        "kind": brought.kind,
+        "files": "|".join(path.name.replace("|", "_") for path in brought.paths),
+        "sha256": "|".join(brought.hashes),
+        "settings": "; ".join(f"{key}={text}" for key, text in settings),
+        "digest": brought.digest,
+        "imported_on": brought.today.isoformat(),
         "tool_version": version("cluster-planner"),
         "found": f"{found.summary}; rows: {', '.join(kept) or 'none'}",
-        "source": f"own measurement, {kind}",
-        "as_of": settings.get("as_of", today.isoformat()),
-        "grade": "measured",
-        "licence": settings.get("licence", LICENCE),
+        **brought.books(),
     }
 
 
@@ -224,11 +227,16 @@ def _lines(file: str, text: str) -> int:
     return len(text.splitlines()) if file.endswith(".jsonl") else 1
 
 
-def _check(folder: Path, name: str, tables: Mapping[str, list[dict[str, str]]]) -> None:
-    """Refuse rows that are wrong for themselves or that another import has."""
+def _check(tables: Mapping[str, list[dict[str, str]]], others: Tables, before: Tables) -> None:
+    """Refuse rows that are wrong for themselves or that another import has.
+
+    Parameters
+    ----------
+    others : of all imports that are there
+    before : of the whole catalogue
+    """
     faults = []
     theirs: dict[str, Any] = {}
-    others, _ = read_imports(folder)
     for table, rows in tables.items():
         if len(rows) > MOST_ROWS:
             raise BadFile(f"{len(rows):,} rows of {table}; wanted at most {MOST_ROWS:,}")
@@ -241,15 +249,10 @@ def _check(folder: Path, name: str, tables: Mapping[str, list[dict[str, str]]]) 
             if key in others.get(table, {})
         ][:MOST_TOLD]
     if not faults:
-        before = load(folder if folder.is_dir() else None).tables
         faults += faults_of(theirs, lay_over(before, theirs))
     if faults:
         more = [f"and {len(faults) - MOST_TOLD} more"] if len(faults) > MOST_TOLD else []
         raise BadFile(*faults[:MOST_TOLD], *more)
-
-
-MOST_TOLD = 30
-"""Faults of rows that are told one by one."""
 
 
 def _write(
