@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from costdata.bill import EmbodiedFactors
 from costdata.catalog import Catalog
 from costdata.domain_cost import domain_cost, row_of_unit, whole_domain
 from costdata.domain_network import COPPER, FIBRE, OPTIC
 from costdata.ends import TYPICAL, end_of
 from costdata.facts import Fact
+from costdata.hardware_cost import EmbodiedFactors
 from costdata.offers import Part
 from costdata.quotes import OPTICS_PER_LINK, Quoted, fitting
 from simkernel.errors import MissingFact

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from costdata import carbon, tco
+from costdata.hardware_bill import HardwareBill
+from costdata.hardware_cost import Prices
 from costdata.terms import CostingTerms
 from costdata.use import YearKwh
 from simkernel.columns import Floats, Masks
 from simkernel.ledger import Ledger
-
-if TYPE_CHECKING:
-    from costdata.bill import Prices
-    from costdata.hardware_bill import HardwareBill
 
 CAPITAL = ("servers", "stranded", "spares", "network", "storage", "head_nodes", "facility")
 """Terms of a year that repay what was bought."""

@@ -13,12 +13,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from costdata.bill import Prices
 from costdata.catalog import Catalog
 from costdata.depreciation import DEPRECIATION
 from costdata.domain_network import COPPER, FIBRE, OPTIC, SWITCH
 from costdata.ends import TYPICAL, end_of, part_usd, part_w, quantities, value_of
 from costdata.facts import Fact
+from costdata.hardware_cost import Prices
 from costdata.network_build import TIERS_MOST
 from costdata.offers import Part
 from costdata.purchase import PurchaseUnit

@@ -9,18 +9,11 @@ from typing import Any
 import numpy as np
 
 from costdata.api_prices import ApiPrice, api_prices, api_usd
-from costdata.bill import (
-    EmbodiedFactors,
-    Hardware,
-    PlanCosts,
-    PlanRun,
-    Prices,
-    missing_price,
-    plan_costs,
-)
+from costdata.bill import PlanCosts, PlanRun, plan_costs
 from costdata.catalog import Catalog
 from costdata.configs import model_facts
 from costdata.hardware_bill import HardwareBill
+from costdata.hardware_cost import EmbodiedFactors, Hardware, Prices, missing_price
 from costdata.nulls import NO_COOLING
 from costdata.supply import Supply
 from costdata.terms import CostingTerms, YearlyShares, yearly_shares

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.ends import TYPICAL
 from costdata.hardware_bill import HardwareBill
+from costdata.hardware_cost import EmbodiedFactors, Prices
 from costdata.making import embodied_factors
 from costdata.network_build import laid_above_frac
 from costdata.quotes import ChipPrices, chip_prices, prices, stacked

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from costdata.bill import EmbodiedFactors, Prices
 from costdata.catalog import Catalog
 from costdata.ends import HIGH, LOW, TYPICAL
 from costdata.hardware_bill import HardwareBill, Working, it_w, provisioned_w
+from costdata.hardware_cost import EmbodiedFactors, Prices
 from costdata.network_build import TIERS_MOST
 from planner.costing.purchase import Rows, rest_watts
 from planner.costing.quoted import Quotes, quotes_of

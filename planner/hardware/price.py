@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from costdata import tco
-from costdata.bill import PlanRun, missing_price
+from costdata.bill import PlanRun
 from costdata.ends import HIGH, LOW, TYPICAL
+from costdata.hardware_cost import missing_price
 from costdata.network_build import TIERS_MOST
 from costdata.nulls import Nulls
 from costdata.terms import CostingTerms

@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from costdata import tco
-from costdata.bill import PlanCosts, Prices
+from costdata.bill import PlanCosts
 from costdata.hardware_bill import HardwareBill
+from costdata.hardware_cost import Prices
 from costdata.own_or_rent import CAPITAL
 from costdata.terms import CostingTerms, yearly_shares
 from planner.study.parts import Costing

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from costdata.bill import EmbodiedFactors, Hardware, PlanCosts, PlanRun, Prices, plan_costs
+from costdata.bill import PlanCosts, PlanRun, plan_costs
 from costdata.hardware_bill import HardwareBill
+from costdata.hardware_cost import EmbodiedFactors, Hardware, Prices
 from costdata.supply import Supply
 from costdata.terms import CostingTerms, yearly_shares
 from planner.bands import bands as factors_of

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from costdata.bill import EmbodiedFactors, PlanRun, Prices, plan_costs
+from costdata.bill import PlanRun, plan_costs
 from costdata.hardware_bill import FabricShapes, Support, UnitShapes, hardware_bill
+from costdata.hardware_cost import EmbodiedFactors, Prices
 from costdata.terms import CostingTerms, refuse_bad_terms, yearly_shares
 
 PLANS = 1_000_000

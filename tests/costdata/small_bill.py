@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from costdata.bill import EmbodiedFactors, PlanRun, Prices, plan_costs
+from costdata.bill import PlanRun, plan_costs
 from costdata.hardware_bill import FabricShapes, Support, UnitShapes, hardware_bill
+from costdata.hardware_cost import EmbodiedFactors, Prices
 from costdata.terms import CostingTerms, yearly_shares
 
 ANCHORS = tomllib.loads(

@@ -13,7 +13,7 @@ from small_bill import (
     terms,
 )
 
-from costdata import bill as costing
+from costdata import hardware_cost as costing
 from costdata.terms import MAY_BE_UNKNOWN, CostingTerms, refuse_bad_terms, term_questions
 from simkernel.errors import BadStudy, MissingFact
 
