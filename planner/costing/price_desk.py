@@ -102,11 +102,8 @@ class Bought:
 
     def priced(self, each: Masks) -> Masks:
         """Plans of whose chips all have something; (p,)."""
-        return (
-            np.asarray(each[self.chips] & each[self.other_chips])
-            if self.beside
-            else (each[self.chips])
-        )
+        own = each[self.chips]
+        return np.asarray(own & each[self.other_chips]) if self.beside else own
 
 
 @dataclass(frozen=True)
@@ -172,7 +169,7 @@ def price_rows(desk: Desk, plans: Mapping[str, Any]) -> PricedRows:
         desk.supply,
         tuple(part.take(rows) for part in bought.beside),
     )
-    share = _prompt_share(plans, bought)[rows]
+    share = _prompt_share(desk, plans, bought)[rows]
     costs.columns.update(_by_direction(desk, plans, plan_rows, costs.columns, share))
     is_unsaid = unsaid_cooling(plans)[plan_rows]
     if is_unsaid.any():
@@ -210,7 +207,7 @@ def price_at_site(
     )
     facts = bought.unverified(desk.chip_unverified) + desk.site_unverified[site] + desk.unverified
     facts = facts + desk.fabric_unverified[bought.fabrics]
-    share = _prompt_share(plans, bought)
+    share = _prompt_share(desk, plans, bought)
     by_direction = _by_direction(desk, plans, bought.plans, costs.columns, share)
     return {**costs.columns, **by_direction, "unverified_facts": facts}
 
@@ -260,22 +257,23 @@ def _bought_in_pools(desk: Desk, plans: Mapping[str, Any]) -> Bought:
     )
 
 
-def _prompt_share(plans: Mapping[str, Any], bought: Bought) -> Floats:
+def _prompt_share(desk: Desk, plans: Mapping[str, Any], bought: Bought) -> Floats:
     """Of the cost of each plan bought, what its prompts are charged; (p,).
 
-    By the time of steps; of pools by what the units of each cost, bought or rented. Nothing where
-    there are no prompts.
+    By the time of steps; of pools by what the units of each cost, all bought or all rented.
+    Nothing where there are no prompts.
     """
     if "prompt_share_frac" not in plans:
         return np.zeros(len(bought.plans))
     if not bought.beside:
         return np.asarray(plans["prompt_share_frac"])[bought.plans]
+    is_bought = bool(desk.terms.is_bought[0])
     own, other = (
         bill.purchase_units
-        * np.where(
-            np.isnan(quoted.unit_usd),
-            quoted.rent_usd_per_device_hour * bill.devices_per_unit,
-            quoted.unit_usd,
+        * (
+            quoted.unit_usd
+            if is_bought
+            else quoted.rent_usd_per_device_hour * bill.devices_per_unit
         )
         for bill, quoted in (
             (bought.bill, bought.quoted),

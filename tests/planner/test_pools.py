@@ -1,12 +1,14 @@
 """Prefill and decode on pools apart: joined exactly, every device paid, keys and values moved."""
 
 import json
+from statistics import median
 
 import numpy as np
 import pytest
 from small_pools import ONE, pooled, written
 from small_serve import chat
 
+from costdata import catalog
 from planner.archive.store import Archive
 from planner.documents import answers as commands
 from planner.documents.export import export
@@ -182,6 +184,22 @@ def test_a_second_pool_costs_what_it_costs_alone():
     share = units[0] * 400e3 / bought
     read = told.metrics["usd_per_mtoken_input"] * told.metrics["input_tokens"] / 1e6
     assert read == pytest.approx(told.metrics["usd"] * share, rel=1e-9)
+
+
+def test_prompts_of_rented_pools_pay_their_share_of_the_rent():
+    """Pools that are rented would share their rent out by what servers sell for."""
+    study = pooled(*ONE, "decode.accelerator=L40S", "decode.tp=2", "decode.supernode_devices=1",
+                   "workload.chat.slo.tpot_s_p95=0.06", 'costing.acquire="on_demand"')  # fmt: skip
+    found = single(study)
+    told, shelf = explain_plan(found.engine, found.key), catalog.load()
+    rents = [
+        told.metrics[f"{pool}.purchase_units"]
+        * shelf.purchase_unit(chip).devices
+        * median(rent.usd_per_device_hour for rent in shelf.rent(chip, "on_demand"))
+        for pool, chip in zip(POOLS, ("H100-SXM", "L40S"), strict=True)
+    ]
+    read = told.metrics["usd_per_mtoken_input"] * told.metrics["input_tokens"] / 1e6
+    assert read == pytest.approx(told.metrics["usd"] * rents[0] / sum(rents), rel=1e-9)
 
 
 def test_doubling_the_wires_halves_what_they_take():
