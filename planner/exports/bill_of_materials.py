@@ -13,6 +13,7 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from planner.calibration.kernels import TABLES
+from planner.costing.items import ITEMS, UNITS, WORDS, counts_of
 from planner.costing.price_desk import Bought, bought_by, desk_of
 from planner.study.read import Study
 from simkernel.errors import BadStudy
@@ -50,8 +51,8 @@ def bill_rows(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> list[d
     bought = _bought(study, catalog, plan)
     leads = lead_weeks()
     rows = []
-    for item, (what, quantity, unit, terms) in _items(bought, plan).items():
-        usd = sum(paid[name] for name in terms)
+    for item, (what, quantity, unit) in _items(bought, plan).items():
+        usd = sum(paid[name] for name in ITEMS[item])
         if quantity:
             row = {"item": item, "what": what, "quantity": quantity, "unit": unit}
             row |= {"unit_usd": usd / quantity, "usd": usd, **leads.get(item, {})}
@@ -82,41 +83,23 @@ def _bought(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> Bought:
     return bought_by(desk_of(study, catalog, [plan["axes"]["accelerator"]]), columns)
 
 
-def _items(
-    bought: Bought, plan: Mapping[str, Any]
-) -> dict[str, tuple[str, float, str, tuple[str, ...]]]:
-    """Item to what it is, how many, of which unit, and the terms of capital that pay for it."""
+def _items(bought: Bought, plan: Mapping[str, Any]) -> dict[str, tuple[str, float, str]]:
+    """Item to what it is, how many, and of which unit."""
     bill = bought.bill
     chip = plan["axes"]["accelerator"]
-    units = float((bill.purchase_units + bill.spare_units)[0])
-    each = f"{bill.devices_per_unit[0]:.0f} x {chip}"
     spare = f", {bill.spare_units[0]:.0f} of them spare" if bill.spare_units[0] else ""
-    ports = float(bill.ports[0])
     is_built = plan["ledgers"]["capex_usd"]["terms"]["facility"] > 0
+    counts = counts_of(bill)
+    counts["nics"] *= bought.quoted.nic_usd[0] > 0
+    counts["facility"] = plan["metrics"]["provisioned_w"] * is_built
+    more = {
+        "servers": f" of {bill.devices_per_unit[0]:.0f} x {chip}{spare}",
+        "switches": f", {bill.tiers[0]:.0f} layers",
+        "domain_network": f": {bill.domain_switches[0]:.0f} switches, "
+        f"{bill.domain_optics[0]:.0f} optics, {bill.domain_fibres[0]:.0f} fibre and "
+        f"{bill.domain_cables[0]:.0f} copper cables",
+    }
     return {
-        "servers": (
-            f"servers or racks of {each}{spare}", units, "unit", ("servers", "stranded", "spares")
-        ),
-        "nics": ("network cards", ports * (bought.quoted.nic_usd[0] > 0), "port", ("nics",)),
-        "switches": (
-            f"switches, {bill.tiers[0]:.0f} layers", float(bill.switches[0]), "switch",
-            ("switches",),
-        ),
-        "links": ("connectors and cables of a port", ports, "port", ("links",)),
-        "domain_network": (
-            f"networks of scale-up domains above a unit: {bill.domain_switches[0]:.0f} switches, "
-            f"{bill.domain_optics[0]:.0f} optics, {bill.domain_fibres[0]:.0f} fibre and "
-            f"{bill.domain_cables[0]:.0f} copper cables",
-            float(
-                (bill.domain_switches + bill.domain_optics + bill.domain_fibres)[0]
-                + bill.domain_cables[0]
-            ),
-            "part", ("domain_network",),
-        ),
-        "storage": ("storage", float(bill.storage_pb[0]), "PB", ("storage",)),
-        "head_nodes": ("head nodes", float(bill.head_nodes[0]), "server", ("head_nodes",)),
-        "facility": (
-            "own building, provisioned IT power",
-            plan["metrics"]["provisioned_w"] * is_built, "W", ("facility",),
-        ),
-    }  # fmt: skip
+        item: (WORDS[item] + more.get(item, ""), counts[item], UNITS.get(item, "W"))
+        for item in ITEMS
+    }

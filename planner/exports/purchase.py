@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from planner.costing.items import WORDS
 from planner.exports.bill_of_materials import lead_weeks
-from planner.fleet.materials import WORDS
 from simkernel.errors import BadStudy
 
 COLUMNS = (

@@ -14,29 +14,7 @@ import numpy as np
 
 from costdata.bill import PlanCosts
 from costdata.hardware_bill import HardwareBill
-
-ITEMS = {
-    "servers": ("servers", "stranded", "spares"),
-    "nics": ("nics",),
-    "switches": ("switches",),
-    "links": ("links",),
-    "domain_network": ("domain_network",),
-    "storage": ("storage",),
-    "head_nodes": ("head_nodes",),
-    "facility": ("facility",),
-}
-"""Items of a bill of materials, and the terms of capital that pay for each."""
-
-WORDS = {
-    "servers": "servers or racks",
-    "nics": "network cards",
-    "switches": "switches",
-    "links": "connectors and cables of a port",
-    "domain_network": "networks of scale-up domains above a unit: switches, optics, cables",
-    "storage": "storage",
-    "head_nodes": "head nodes",
-    "facility": "own building, provisioned IT power",
-}
+from planner.costing.items import ITEMS, UNITS, counts_of
 
 
 @dataclass(frozen=True)
@@ -67,20 +45,9 @@ def items_of(bill: HardwareBill, costs: PlanCosts, units: float) -> Iterator[Ite
     """
     terms = {name: float(np.asarray(v).ravel()[0]) for name, v in costs.capex.terms.items()}
     total = sum(terms.values())
-    counts = {
-        "servers": (units, "unit"),
-        "nics": (float(bill.ports[0]), "port"),
-        "switches": (float(bill.switches[0]), "switch"),
-        "links": (float(bill.ports[0]), "port"),
-        "domain_network": (
-            float((bill.domain_switches + bill.domain_optics + bill.domain_cables)[0]), "part",
-        ),
-        "storage": (float(bill.storage_pb[0]), "PB"),
-        "head_nodes": (float(bill.head_nodes[0]), "server"),
-        "facility": (units, "unit's worth"),
-    }  # fmt: skip
+    counts = {**counts_of(bill), "facility": units}
     for name, paid in ITEMS.items():
         usd = sum(terms.get(term, 0.0) for term in paid)
         if usd:
-            count, unit = counts[name]
-            yield Item(name, count / units, unit, usd / total)
+            unit = UNITS.get(name, "unit's worth")
+            yield Item(name, counts[name] / units, unit, usd / total)
