@@ -140,7 +140,7 @@ def plan_costs(
     rented = renting_all(
         [renting(part.bill, part.prices, terms, kwh, intensity) for part in every]
     )
-    devices = sum(all_devices(part.bill) for part in every)
+    devices = sum(part.bill.devices_bought for part in every)
     year = _year(np.asarray(devices), run, terms, shares, capex, reserved_w, kwh, rented)
     years = share_of_years(run.hours, terms)
     spent = Ledger("usd", "USD", year.scaled(years).terms)
@@ -202,11 +202,6 @@ def _year(
         "rent": np.where(terms.is_bought, 0.0, rented.paid_usd),
     }
     return Ledger("usd_per_year", "USD/year", terms_usd)
-
-
-def all_devices(bill: HardwareBill) -> Floats:
-    """Devices bought or leased: at work, stranded and spare; (m,)."""
-    return bill.devices_working + bill.stranded_devices + bill.spare_devices
 
 
 def _electricity_usd(

@@ -104,7 +104,7 @@ class HardwareBill(Columns):
 
     @property
     def devices_bought(self) -> Floats:
-        """In all units, at work or not."""
+        """Bought or leased, in all units: at work, stranded and spare."""
         return (self.purchase_units + self.spare_units) * self.devices_per_unit
 
     @property

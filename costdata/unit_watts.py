@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costdata.energy_bill import W_PER_KW
 from costdata.hardware_bill import HardwareBill, Watts, domain_network_w, provisioned_w
 from simkernel.columns import Column, Floats
-
-W_PER_KW = 1000.0
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from costdata.energy_bill import W_PER_KW
 from costdata.hardware_bill import HardwareBill, Watts, provisioned_w
 from costdata.racks import racks
-from costdata.unit_watts import W_PER_KW, Wholes, totals
+from costdata.unit_watts import Wholes, totals
 from planner.costing.purchase import Rows, Shelf
 from simkernel.columns import Column, Floats
 

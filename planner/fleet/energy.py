@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from costdata.energy_bill import W_PER_KW
 from costdata.tco import HOURS_PER_YEAR
 from planner.fleet.linear import Tally
 from planner.fleet.problem import Problem
 from planner.fleet.supply import Supply
 from planner.fleet.work import Use, Work
-
-W_PER_KW = 1000.0
 
 
 class Sums:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-MONTHS_PER_YEAR = 12.0
+from costdata.tco import MONTHS_PER_YEAR
 
 
 def payback_months(plan: Mapping[str, Any], rented: Mapping[str, Any]) -> float | None:

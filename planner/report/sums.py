@@ -136,7 +136,7 @@ def _year(one: Inputs, costs: PlanCosts) -> Iterator[Line]:
     """A year, term by term."""
     year = {n: float(np.asarray(v)[0]) for n, v in costs.year.terms.items()}
     hosted = 1.0 if bool(one.terms.is_hosted[0]) else 0.0
-    devices = sum(b.devices_working + b.stranded_devices + b.spare_devices for b in one.bills)
+    devices = sum(b.devices_bought for b in one.bills)
     yield Line("hosted", "1", hosted)
     yield Line(
         "all_devices", "", float(np.asarray(devices)[0]) * float(np.broadcast_to(one.fleet, 1)[0])
