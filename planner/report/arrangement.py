@@ -76,7 +76,10 @@ def arranged(archive: Archive, run: str, plan: str = "") -> Arranged:
     if plan:
         place = int(plan) - 1 if plan.isdigit() else -1
         if plan not in names and not 0 <= place < len(names):
-            raise UnknownName(f"plan {plan} is not on the front of run {record.run}")
+            raise UnknownName(
+                f"plan {plan} is not on the front of run {record.run}; wanted a place from 1 to "
+                f"{len(names)} or a name that planner show {record.run} lists"
+            )
         return Arranged(record, front, names.index(plan) if plan in names else place, True)
     signs = objectives(stored_study(record))
     points = np.stack([sign * np.asarray(front[n], float) for n, sign in signs.items()], axis=1)

@@ -17,7 +17,10 @@ from simkernel.columns import Codes, Floats, Masks
 MOST_CANDIDATES = 6
 
 NEAR_FRAC = 0.05
-"""How much more than the choice a plan may cost to be shown as the best exchange beside it."""
+"""How much more than the choice a plan may cost to be shown as the best exchange beside it.
+
+What is little money is a choice of ours; it is told beside the plan, and moves no other figure.
+"""
 
 ASKED, CHEAPEST, RATIO, KNEE, ONLY = "asked", "cheapest", "ratio", "knee", "only"
 """Why a plan was chosen: a person named it; it costs least of all that keep the limits, where

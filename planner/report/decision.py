@@ -17,8 +17,6 @@ from planner.report.gather import DRAWS, MONEY, Gathered
 from planner.report.words import Say
 
 MOST_CHANGERS = 3
-RACK_DEVICES = 16
-"""Units of more devices than a server has are racks."""
 
 
 def decision(got: Gathered, say: Say) -> Iterator[Block]:
@@ -127,16 +125,15 @@ def _case(got: Gathered, say: Say) -> str:
 
 
 def _units(got: Gathered, say: Say) -> str:
-    """Servers or racks, and how many devices each has; each size apart."""
-    counts: dict[float, float] = {}
+    """Servers, or racks where a unit holds several, and devices of each; each size apart."""
+    counts: dict[tuple[str, float], float] = {}
     for bill in got.ends.middle.bills:
-        each = float(bill.devices_per_unit[0])
-        units = float((bill.purchase_units + bill.spare_units)[0])
-        counts[each] = counts.get(each, 0.0) + units
-    return say.listed([
-        say("racks" if each > RACK_DEVICES else "servers", count=figure(n), each=figure(each))
-        for each, n in counts.items()
-    ])  # fmt: skip
+        word = "racks" if bill.hosts_per_unit[0] > 1 else "servers"
+        size = word, float(bill.devices_per_unit[0])
+        counts[size] = counts.get(size, 0.0) + float((bill.purchase_units + bill.spare_units)[0])
+    return say.listed(
+        [say(word, count=figure(n), each=figure(each)) for (word, each), n in counts.items()]
+    )
 
 
 def _rest(got: Gathered, say: Say) -> str:

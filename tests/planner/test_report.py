@@ -270,6 +270,15 @@ def test_a_plan_that_no_replay_has_held_is_not_sold_as_ready(got):
     assert "1 needed up to 17% more replicas" in said
 
 
+@pytest.mark.parametrize(("hosts", "word"), [(1.0, "servers"), (8.0, "racks")])
+def test_a_unit_of_one_host_is_a_server_however_large(got, hosts, word):
+    """A server of thirty-two devices would be ordered as a rack, or a small rack as a server."""
+    middle = got.ends.middle
+    wide = {"devices_per_unit": np.array([32.0]), "hosts_per_unit": np.array([hosts])}
+    ends = replace(got.ends, middle=replace(middle, bill=replace(middle.bill, **wide)))
+    assert f"{word} of 32 devices" in sentence(replace(got, ends=ends), "en")
+
+
 def test_the_register_is_of_the_plan_and_of_what_the_study_gives(got):
     """A reader would search the guesses of other chips, and miss a price that was typed in."""
     said = texts(paper(got, "en"))
