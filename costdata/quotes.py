@@ -20,7 +20,7 @@ from costdata.ends import TYPICAL, end_of, part_usd, part_w, quantities, value_o
 from costdata.facts import Fact
 from costdata.hardware_cost import Prices
 from costdata.network_build import TIERS_MOST
-from costdata.offers import Part
+from costdata.offers import Part, Rent
 from costdata.purchase import PurchaseUnit
 from costdata.sites import Site
 from costdata.terms import ACQUIRE, CARBON, CostingTerms
@@ -411,6 +411,19 @@ def _unit_price(
     return unit.price_usd[end], unit.is_estimate, unit.basis
 
 
+def rents_of(catalog: Catalog, accelerator: str, wanted: str) -> tuple[str, list[Rent]]:
+    """The first rent plan with a price, and its prices; "" and none where nobody rents it out.
+
+    Parameters
+    ----------
+    wanted : of RENT_PLANS
+    """
+    for plan in RENT_PLANS[wanted]:
+        if found := catalog.rent(accelerator, plan):
+            return plan, found
+    return "", []
+
+
 def _rent(catalog: Catalog, name: str, acquire: str, end: int) -> tuple[float, bool, str]:
     """Lowest, median or highest of the known rents on the first plan that has any.
 
@@ -418,14 +431,13 @@ def _rent(catalog: Catalog, name: str, acquire: str, end: int) -> tuple[float, b
     -------
     rent, NaN where none is known; whether it is paid for used hours only; where it is from
     """
-    for plan in RENT_PLANS[acquire]:
-        found = catalog.rent(name, plan)
-        if found:
-            usd = (min, median, max)[end](rent.usd_per_device_hour for rent in found)
-            dates = sorted(rent.as_of for rent in found)
-            words = f"rent: median of {len(found)} {plan} prices, {dates[0]} to {dates[-1]}"
-            return usd, plan in BY_HOUR, words
-    return np.nan, False, "rent: none is known"
+    plan, found = rents_of(catalog, name, acquire)
+    if not found:
+        return np.nan, False, "rent: none is known"
+    usd = (min, median, max)[end](rent.usd_per_device_hour for rent in found)
+    dates = sorted(rent.as_of for rent in found)
+    words = f"rent: median of {len(found)} {plan} prices, {dates[0]} to {dates[-1]}"
+    return usd, plan in BY_HOUR, words
 
 
 def fitting(catalog: Catalog, kind: str, port_bytes_per_s: float) -> Part:

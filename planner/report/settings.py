@@ -9,7 +9,7 @@ import numpy as np
 
 from costdata.offers import Rent
 from costdata.own_or_rent import rented_devices
-from costdata.quotes import RENT_PLANS
+from costdata.quotes import rents_of
 from planner.documents.figures import figure, human, unit_of
 from planner.documents.text import DECISIONS
 from planner.report.blocks import Block, Heading, Table, Words
@@ -92,13 +92,9 @@ def _offers(got: Gathered, usd: float) -> tuple[str, list[Rent]]:
     if study.costing.rent_usd_per_device_hour is not None:
         return "", []
     wanted = study.costing.rent_plan or "buy"
-    chip = got.word("accelerator")
-    for plan in RENT_PLANS[wanted]:
-        found = got.catalog.rent(chip, plan)
-        if found:
-            middle = np.median([offer.usd_per_device_hour for offer in found])
-            return (plan, found) if np.isclose(middle, usd) else ("", [])
-    return "", []
+    plan, found = rents_of(got.catalog, got.word("accelerator"), wanted)
+    is_it = found and np.isclose(np.median([offer.usd_per_device_hour for offer in found]), usd)
+    return (plan, found) if is_it else ("", [])
 
 
 def _sources(offers: list[Rent], say: Say) -> str:
