@@ -1,6 +1,6 @@
 """Two pools replayed request by request on their busiest window, beside the closed form.
 
-As `serving.replay`, of which the streams, the intervals and the gaps are: a request goes through
+As `serving.replay`, of which the streams, the statistics and the gaps are: a request goes through
 the prefill pool, over the wires, and through the decode pool.
 """
 
@@ -15,31 +15,30 @@ from planner.evaluated import Evaluated
 from planner.pools.engine import PoolsEngine
 from planner.pools.join import Pair, evaluated
 from planner.pools.phase import PoolRows
-from planner.serving.evaluate import most_sequences
-from planner.serving.load import ServeLoad, checks_of, load_of_seed
+from planner.serving.load import ServeLoad
 from planner.serving.replay import (
-    BLOCK_S,
-    BLOCKS_APART,
-    COMPARED,
-    FOLLOW_S,
-    LATENCIES,
+    RANDOM,
     SEEDS,
     Replayed,
+    Served,
     context_tokens,
-    statistics_of,
+    fleet_as_lanes,
+    replayed_of,
+    requests_within,
+    served,
+    streams,
 )
 from planner.study.pools import POOLS, PREFILL
-from simkernel.columns import Codes, Floats, Masks
+from simkernel.columns import Codes, Masks
 from simkernel.errors import BadStudy
 from simkernel.kv_transfer import sequence_bytes
-from simkernel.peak import peak_stream, warmed_from_empty
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
 from simkernel.replay.serve_pools import Between, PoolsReplay, replay_pools
 from simkernel.replay.tables import StepTables
 from simkernel.serving_engine import MIXING
-from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
+from simkernel.serving_tables import step_tables
 
 
 @dataclass(frozen=True)
@@ -87,71 +86,23 @@ def pair_plan(engine: PoolsEngine, pair: Pair) -> PairPlan:
 
 def _ready(engine: PoolsEngine, pool: str, row: PoolRows) -> tuple[Fleet, StepTables]:
     """Lanes of one pool, and what their steps take."""
-    found, own = row.ready, engine.pools[pool]
-    plans, columns = found.rig.plans, found.columns
-    most, budget = int(most_sequences(plans)[0]), int(plans.budget_tokens[0])
-    levels = own.space.levels
-    policy = str(levels["batching"][int(columns["batching"][0])])
-    fleet = Fleet(
-        replicas=int(round(float(row.replicas[0] * found.lanes[0]))),
-        batching=found.rig.engine.batching(policy) if pool == PREFILL else MIXING,
-        routing=str(levels["routing"][int(columns["routing"][0])]),
-        max_batch=most,
-        token_budget=budget,
-        block_tokens=BLOCK_TOKENS,
-        pool_blocks=pool_blocks(found.rig, own.load.peak.mix.context_tokens),
-        max_context_tokens=context_tokens(found.rig.model, engine.load),
-        drafted_tokens=int(plans.drafted_tokens[0]),
-        first_accept_frac=float(plans.first_accept_frac[0]),
-        later_accept_frac=float(plans.later_accept_frac[0]),
-    )
-    return fleet, step_tables(found.rig, most, budget, engine.load.longest_tokens)
+    found, longest = row.ready, engine.load.longest_tokens
+    replicas = int(round(float(row.replicas[0] * found.lanes[0])))
+    served_tokens = context_tokens(found.rig.model, engine.load)
+    fleet = fleet_as_lanes(engine.pools[pool], found.columns, found.rig, replicas, served_tokens)
+    if pool != PREFILL:
+        fleet = replace(fleet, batching=MIXING)
+    return fleet, step_tables(found.rig, fleet.max_batch, fleet.token_budget, longest)
 
 
 def replayed_pair(plan: PairPlan, seeds: int = SEEDS) -> Replayed:
     """A pair replayed on the busiest window of as many streams as there are seeds."""
     study = plan.engine.study
-    runs = [_run(plan, load_of_seed(study, study.seed + i), study.seed + i) for i in range(seeds)]
-    joined = {name: np.concatenate([run.latencies[name] for run in runs]) for name in LATENCIES}
-    blocks = np.concatenate([run.blocks + i * BLOCKS_APART for i, run in enumerate(runs)])
-    classes = np.concatenate([run.classes for run in runs])
-    checks = checks_of(study, plan.engine.load.demand)
-    wanted = {(n, s) for n in LATENCIES for s in COMPARED}
-    wanted |= {(b.latency, b.statistic) for code, _, b in checks if code < 0}
-    metrics, low, high = statistics_of(joined, blocks, sorted(wanted))
-    for code, name, bound in checks:
-        if code >= 0:
-            of_class = {latency: values[classes == code] for latency, values in joined.items()}
-            one = [(bound.latency, bound.statistic)]
-            found = statistics_of(of_class, blocks[classes == code], one)
-            for every, own in zip((metrics, low, high), found, strict=True):
-                every |= {f"{name}{key}": value for key, value in own.items()}
-    for name in runs[0].beside:
-        metrics[name] = float(np.mean([run.beside[name] for run in runs]))
-    return Replayed(
-        replicas=int(np.rint(sum(plan.closed.metrics[f"{p}.replicas"][0] for p in POOLS))),
-        metrics=metrics,
-        low=low,
-        high=high,
-        requests=len(joined["ttft_s"]),
-        refused=sum(run.refused for run in runs),
-        preemptions=sum(run.preemptions for run in runs),
-        is_overload=any(run.is_overload for run in runs),
-        bounds=tuple((f"{n}{b.latency}_{b.statistic}", b.most_s) for _, n, b in checks),
-    )
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One stream served: latencies of the window's requests, and what is told beside."""
-
-    latencies: dict[str, Floats]
-    blocks: Codes
-    classes: Codes
-    beside: dict[str, float]
-    refused: int
-    preemptions: int
-    is_overload: bool
+    is_chance = any(fleet.routing == RANDOM for fleet in plan.fleets)
+    runs = [_run(plan, load, seed) for load, seed in streams(study, seeds, is_chance=is_chance)]
+    beside = {name: float(np.mean([run.beside[name] for run in runs])) for name in runs[0].beside}
+    replicas = int(np.rint(plan.closed.metrics["replicas"][0]))
+    return replayed_of(study, plan.engine.load, replicas, runs, beside)
 
 
 def replay_once(
@@ -164,7 +115,8 @@ def replay_once(
     the replay, (n,) which of its requests are of the window, (n,) their classes, and how many of
     the window were refused because they fit one of the pools by no means
     """
-    requests, is_counted, classes = _requests(plan, load)
+    most_per_s = float(plan.closed.metrics["capacity_requests_per_s"][0])
+    requests, is_counted, classes = requests_within(load, most_per_s)
     longest = context_tokens(plan.engine.model, load)  # of this seed's stream
     fleets = [replace(fleet, max_context_tokens=longest) for fleet in plan.fleets]
     fits = np.ones(len(requests), dtype=bool)
@@ -179,20 +131,6 @@ def replay_once(
     both, between = (fleets[0], fleets[1]), _between(plan, kept)
     found = replay_pools(kept, both, plan.tables, between, Run(seed=seed))
     return found, is_counted[fits], classes[fits], refused
-
-
-def _requests(plan: PairPlan, load: ServeLoad) -> tuple[Requests, Masks, Codes]:
-    """The warm-up, the window, and those who follow it; as of one pool."""
-    stream = load.demand.requests
-    tokens = (stream.prompt_tokens + stream.output_tokens).astype(float)
-    mix = load.peak.mix
-    each_tokens = float(mix.prompt_tokens_mean + mix.output_tokens_mean)
-    most_per_s = float(plan.closed.metrics["capacity_requests_per_s"][0])
-    window = warmed_from_empty(load.window, stream.arrival_s, tokens, most_per_s * each_tokens)
-    found, is_counted = peak_stream(stream, window, FOLLOW_S)
-    rows = slice(window.first_row, window.first_row + len(is_counted))
-    requests = Requests(found.arrival_s, found.prompt_tokens, found.output_tokens)
-    return requests, is_counted, load.demand.class_codes[rows]
 
 
 def _between(plan: PairPlan, requests: Requests) -> Between:
@@ -214,30 +152,21 @@ def _between(plan: PairPlan, requests: Requests) -> Between:
     )
 
 
-def _run(plan: PairPlan, load: ServeLoad, seed: int) -> _Run:
+def _run(plan: PairPlan, load: ServeLoad, seed: int) -> Served:
     found, is_counted, classes, refused = replay_once(plan, load, seed)
-    result, host = found.decode, plan.pair.prefill.ready.rig.engine
-    kept = is_counted & result.is_served
-    request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
-    rows = {
-        "ttft_s": result.ttft_s + request_s,
-        "tpot_s": result.tpot_s,
-        "e2e_s": result.e2e_s + request_s,
+    moved = is_counted & found.decode.is_served & found.is_moved
+    beside = {
+        "kv_exposed_s": float(np.mean(found.moving_s[moved])),
+        "kv_wait_for_room_s": float(np.mean((found.reserved_s - found.computed_s)[moved])),
+        "prefill.busy_frac": _busy_frac(found.prefill.totals),
+        "decode.busy_frac": _busy_frac(found.decode.totals),
     }
-    moved = kept & found.is_moved
-    return _Run(
-        latencies={name: values[kept] for name, values in rows.items()},
-        blocks=(result.arrival_s[kept] // BLOCK_S).astype(np.int64),
-        classes=classes[kept],
-        beside={
-            "kv_exposed_s": float(np.mean(found.moving_s[moved])),
-            "kv_wait_for_room_s": float(np.mean((found.reserved_s - found.computed_s)[moved])),
-            "prefill.busy_frac": _busy_frac(found.prefill.totals),
-            "decode.busy_frac": _busy_frac(result.totals),
-        },
-        refused=refused + int((is_counted & ~result.is_served).sum()),
-        preemptions=int((result.preemptions + found.prefill.preemptions)[is_counted].sum()),
-        is_overload=result.backlog(int(np.flatnonzero(is_counted)[-1]) + 1).is_overload,
+    host = plan.pair.prefill.ready.rig.engine
+    one = served(host, found.decode, is_counted, classes, beside)
+    return replace(
+        one,
+        refused=one.refused + refused,
+        preemptions=one.preemptions + int(found.prefill.preemptions[is_counted].sum()),
     )
 
 

@@ -17,9 +17,11 @@ import numpy as np
 from planner.serving.engine import ServeEngine
 from planner.serving.evaluate import Fleet as ClosedFleet
 from planner.serving.evaluate import fleet_of, lane_of, most_sequences, shared
+from planner.serving.intervals import statistics_of
 from planner.serving.load import ServeLoad, checks_of, load_of_seed
 from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.watts import lane_duty
+from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.lane import Lane
 from simkernel.models import Model
@@ -30,19 +32,15 @@ from simkernel.replay.requests import Requests
 from simkernel.replay.results import ReplayResult
 from simkernel.replay.serve import replay
 from simkernel.replay.tables import StepTables
+from simkernel.serving_engine import Engine
 from simkernel.serving_rig import Rig
 from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
-from simkernel.workload import percentile_frac
 
 SEEDS = 5
 BLOCK_S = 5.0  # our choice: several mean answers long, a dozen blocks in a minute
 BLOCKS_APART = 1_000_000
 """Between the numbers of blocks of two streams: more than one stream has."""
 
-DRAWS = 200
-"""Resamples of an interval: its ends are known to a few per cent of its width."""
-
-LOW_FRAC, HIGH_FRAC = 0.05, 0.95
 COMPARED = ("mean", "p50", "p95", "p99")
 LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
 
@@ -134,27 +132,41 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
     lane = shared(engine, columns, lane, count)
     closed = fleet_of(engine, columns, plans, lane)
     lanes = int(closed.lanes[0])
-    most = int(most_sequences(plans)[0])
-    longest = engine.load.longest_tokens
-    budget = int(plans.budget_tokens[0])
-    duty = lane_duty(rig, lane, closed.busiest, cap_frac)
-    tables = step_tables(rig, most, budget, longest, duty)
-    levels = engine.space.levels
-    fleet = Fleet(
-        replicas=int(round(float(closed.replicas[0]))) * lanes,
-        batching=rig.engine.batching(str(levels["batching"][int(columns["batching"][0])])),
-        routing=str(levels["routing"][int(columns["routing"][0])]),
-        max_batch=most,
-        token_budget=budget,
+    replicas = int(round(float(closed.replicas[0]))) * lanes
+    served_tokens = context_tokens(rig.model, engine.load)
+    fleet = fleet_as_lanes(engine, columns, rig, replicas, served_tokens)
+    duty, longest = lane_duty(rig, lane, closed.busiest, cap_frac), engine.load.longest_tokens
+    tables = step_tables(rig, fleet.max_batch, fleet.token_budget, longest, duty)
+    return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
+
+
+def fleet_as_lanes(
+    engine: ServeEngine, columns: Mapping[str, Any], rig: Rig, replicas: int, longest_tokens: int
+) -> Fleet:
+    """One plan's lanes as the replay's replicas, with the policies that its columns name.
+
+    Parameters
+    ----------
+    columns : one row
+    replicas : lanes of the fleet
+    longest_tokens : of a request that is served
+    """
+    plans, levels = rig.plans, engine.space.levels
+    policy, router = (str(levels[axis][int(columns[axis][0])]) for axis in ("batching", "routing"))
+    return Fleet(
+        replicas=replicas,
+        batching=rig.engine.batching(policy),
+        routing=router,
+        max_batch=int(most_sequences(plans)[0]),
+        token_budget=int(plans.budget_tokens[0]),
         block_tokens=BLOCK_TOKENS,
         pool_blocks=pool_blocks(rig, engine.load.peak.mix.context_tokens),
-        max_context_tokens=context_tokens(rig.model, engine.load),
+        max_context_tokens=longest_tokens,
         drafted_tokens=int(plans.drafted_tokens[0]),
         first_accept_frac=float(plans.first_accept_frac[0]),
         later_accept_frac=float(plans.later_accept_frac[0]),
         copies=int(plans.attention_data_parallel[0]),
     )
-    return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
 
 
 def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, Masks, Codes]:
@@ -184,11 +196,15 @@ def requests_of(plan: Plan, load: ServeLoad) -> tuple[Requests, Masks, Codes]:
     -------
     the requests, (n,) which of them are of the window, and (n,) their classes
     """
+    return requests_within(load, float(plan.closed.found.saturated_per_s[0]) * plan.replicas)
+
+
+def requests_within(load: ServeLoad, most_per_s: float) -> tuple[Requests, Masks, Codes]:
+    """As `requests_of`, of a fleet that takes on so many requests a second at most."""
     stream = load.demand.requests
     tokens = (stream.prompt_tokens + stream.output_tokens).astype(float)
     mix = load.peak.mix
     each_tokens = float(mix.prompt_tokens_mean + mix.output_tokens_mean)
-    most_per_s = float(plan.closed.found.saturated_per_s[0]) * plan.replicas
     window = warmed_from_empty(load.window, stream.arrival_s, tokens, most_per_s * each_tokens)
     found, is_counted = peak_stream(stream, window, FOLLOW_S)
     rows = slice(window.first_row, window.first_row + len(is_counted))
@@ -202,11 +218,88 @@ FOLLOW_S = 60.0
 
 def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
     """A plan replayed on the busiest window of as many streams as there are seeds."""
-    runs = [_run(plan, load, seed) for load, seed in _streams(plan, seeds)]
+    study, is_chance = plan.engine.study, plan.fleet.routing == RANDOM
+    runs = [_run(plan, load, seed) for load, seed in streams(study, seeds, is_chance=is_chance)]
+    totals = {name: sum(run.beside[name] for run in runs) for name in runs[0].beside}
+    devices = float(plan.rig.plans.devices[0])
+    beside = {
+        "device_w": totals["step_j"] / totals["seconds"] / devices,
+        "extended_steps_frac": totals["extended_steps"] / max(totals["steps"], 1.0),
+    }
+    return replayed_of(study, plan.engine.load, plan.replicas, runs, beside)
+
+
+@dataclass(frozen=True)
+class Served:
+    """One stream served: what requests of the window met, and what is told beside.
+
+    Parameters
+    ----------
+    latencies : of the requests served, as LATENCIES; (m,) each [s]
+    blocks, classes : (m,) the block of time that each came in, and its class
+    refused, preemptions : of the window
+    is_overload : the queue grew in the window
+    beside : figures of the stream, by name
+    """
+
+    latencies: dict[str, Floats]
+    blocks: Codes
+    classes: Codes
+    refused: int
+    preemptions: int
+    is_overload: bool
+    beside: dict[str, float]
+
+
+def served(
+    host: Engine,
+    result: ReplayResult,
+    is_counted: Masks,
+    classes: Codes,
+    beside: dict[str, float],
+) -> Served:
+    """What the requests of a window met, the host's own time on each included.
+
+    Parameters
+    ----------
+    is_counted, classes : (n,) of the requests replayed
+    """
+    kept = is_counted & result.is_served
+    request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
+    rows = {
+        "ttft_s": result.ttft_s + request_s,
+        "tpot_s": result.tpot_s,
+        "e2e_s": result.e2e_s + request_s,
+    }
+    return Served(
+        latencies={name: values[kept] for name, values in rows.items()},
+        blocks=(result.arrival_s[kept] // BLOCK_S).astype(np.int64),
+        classes=classes[kept],
+        refused=int((is_counted & ~result.is_served).sum()),
+        preemptions=int(result.preemptions[is_counted].sum()),
+        is_overload=result.backlog(int(np.flatnonzero(is_counted)[-1]) + 1).is_overload,
+        beside=beside,
+    )
+
+
+def replayed_of(
+    study: Study,
+    load: ServeLoad,
+    replicas: int,
+    runs: Sequence[Served],
+    beside: Mapping[str, float],
+) -> Replayed:
+    """Streams as one: statistics over all, of each class where it has bounds, and intervals.
+
+    Parameters
+    ----------
+    load : that the fleet was sized for
+    beside : further metrics
+    """
     joined = {name: np.concatenate([run.latencies[name] for run in runs]) for name in LATENCIES}
     blocks = np.concatenate([run.blocks + i * BLOCKS_APART for i, run in enumerate(runs)])
     classes = np.concatenate([run.classes for run in runs])
-    checks = checks_of(plan.engine.study, plan.engine.load.demand)
+    checks = checks_of(study, load.demand)
     wanted = {(n, s) for n in LATENCIES for s in COMPARED}
     wanted |= {(b.latency, b.statistic) for code, _, b in checks if code < 0}
     metrics, low, high = statistics_of(joined, blocks, sorted(wanted))
@@ -217,71 +310,44 @@ def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
             found = statistics_of(of_class, blocks[classes == code], one)
             for every, own in zip((metrics, low, high), found, strict=True):
                 every |= {f"{name}{key}": value for key, value in own.items()}
-    totals = {name: sum(run.totals[name] for run in runs) for name in runs[0].totals}
-    devices = float(plan.rig.plans.devices[0])
-    metrics["device_w"] = totals["step_j"] / totals["seconds"] / devices
-    metrics["extended_steps_frac"] = totals["extended_steps"] / max(totals["steps"], 1.0)
     return Replayed(
-        replicas=plan.replicas,
-        metrics=metrics,
+        replicas=replicas,
+        metrics={**metrics, **beside},
         low=low,
         high=high,
         requests=len(joined["ttft_s"]),
-        refused=int(totals["refused"]),
-        preemptions=int(totals["preemptions"]),
+        refused=sum(run.refused for run in runs),
+        preemptions=sum(run.preemptions for run in runs),
         is_overload=any(run.is_overload for run in runs),
         bounds=tuple((f"{n}{b.latency}_{b.statistic}", b.most_s) for _, n, b in checks),
     )
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One stream served: latencies of the window's requests, and what is summed over streams."""
-
-    latencies: dict[str, Floats]
-    blocks: Codes
-    classes: Codes
-    totals: dict[str, float]
-    is_overload: bool
-
-
-def _streams(plan: Plan, seeds: int) -> Iterator[tuple[ServeLoad, int]]:
+def streams(study: Study, seeds: int, *, is_chance: bool) -> Iterator[tuple[ServeLoad, int]]:
     """The load of every seed; a recorded stream once, unless routers leave it to chance."""
-    study = plan.engine.study
     first = load_of_seed(study, study.seed)
     for i in range(seeds):
         load = load_of_seed(study, study.seed + i)
         is_new = i == 0 or not np.array_equal(_arrivals(load), _arrivals(first))
-        if not is_new and plan.fleet.routing != "random":
+        if not is_new and not is_chance:
             return
         yield load, study.seed + i
 
 
-def _run(plan: Plan, load: ServeLoad, seed: int) -> _Run:
-    host = plan.rig.engine
+RANDOM = "random"
+"""The router that leaves each choice to chance."""
+
+
+def _run(plan: Plan, load: ServeLoad, seed: int) -> Served:
     result, is_counted, classes = replay_once(plan, load, seed)
-    kept = is_counted & result.is_served
-    request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
-    rows = {
-        "ttft_s": result.ttft_s + request_s,
-        "tpot_s": result.tpot_s,
-        "e2e_s": result.e2e_s + request_s,
-    }
     totals = result.totals
-    return _Run(
-        latencies={name: values[kept] for name, values in rows.items()},
-        blocks=(result.arrival_s[kept] // BLOCK_S).astype(np.int64),
-        classes=classes[kept],
-        totals={
-            "refused": float((is_counted & ~result.is_served).sum()),
-            "preemptions": float(result.preemptions[is_counted].sum()),
-            "step_j": float((totals.step_j + totals.idle_j).sum()),
-            "seconds": float(totals.end_s.max()) * plan.fleet.replicas,
-            "steps": float(totals.steps.sum()),
-            "extended_steps": float(totals.extended_steps.sum()),
-        },
-        is_overload=result.backlog(int(np.flatnonzero(is_counted)[-1]) + 1).is_overload,
-    )
+    beside = {
+        "step_j": float((totals.step_j + totals.idle_j).sum()),
+        "seconds": float(totals.end_s.max()) * plan.fleet.replicas,
+        "steps": float(totals.steps.sum()),
+        "extended_steps": float(totals.extended_steps.sum()),
+    }
+    return served(plan.rig.engine, result, is_counted, classes, beside)
 
 
 def _arrivals(load: ServeLoad) -> Floats:
@@ -295,50 +361,3 @@ def gap(closed: Mapping[str, float], found: Replayed) -> dict[str, float]:
         for name, value in found.metrics.items()
         if name in closed and value > 0
     }
-
-
-def statistics_of(
-    latencies: Mapping[str, Floats], blocks: Codes, wanted: Sequence[tuple[str, str]]
-) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """Values of statistics and their intervals by the block bootstrap.
-
-    References
-    ----------
-    Kuensch, Ann. Statist. 17 (1989) 1217: blocks keep what is correlated together.
-    """
-    codes = np.unique(blocks, return_inverse=True)[1]
-    count = int(codes.max(initial=-1)) + 1
-    rng = np.random.default_rng(0)  # of the resampling alone: the same figures for the same replay
-    weights = (
-        rng.multinomial(count, np.full(count, 1.0 / count), DRAWS) if count else np.zeros((0, 0))
-    )
-    values, low, high = {}, {}, {}
-    for name in LATENCIES:
-        own = [statistic for latency, statistic in wanted if latency == name]
-        is_known = np.isfinite(latencies[name])
-        order = np.argsort(latencies[name][is_known], kind="stable")
-        sorted_s = latencies[name][is_known][order]
-        sorted_codes = codes[is_known][order]
-        plain = _of_weights(sorted_s, np.ones(len(sorted_s)), own)
-        drawn = [_of_weights(sorted_s, row[sorted_codes].astype(float), own) for row in weights]
-        for i, statistic in enumerate(own):
-            key, spread = f"{name}_{statistic}", [one[i] for one in drawn]
-            values[key] = plain[i]
-            ends = np.quantile(spread, (LOW_FRAC, HIGH_FRAC)) if spread else (np.nan, np.nan)
-            low[key], high[key] = map(float, ends)
-    return values, low, high
-
-
-def _of_weights(sorted_s: Floats, weights: Floats, statistics: Sequence[str]) -> list[float]:
-    """Weighted mean and percentiles of sorted values; NaN where there are none."""
-    if not len(sorted_s):
-        return [np.nan] * len(statistics)
-    below = np.cumsum(weights)
-    found = []
-    for statistic in statistics:
-        if statistic == "mean":
-            found.append(float(np.dot(sorted_s, weights) / below[-1]))
-        else:
-            at = int(np.searchsorted(below, percentile_frac(statistic) * below[-1]))
-            found.append(float(sorted_s[min(at, len(sorted_s) - 1)]))
-    return found

@@ -15,7 +15,8 @@ from planner.documents.export import export
 from planner.explain.plan import explain_plan
 from planner.pareto import nondominated
 from planner.pools.fronts import blocks_of_pairs, pair_criteria, pool_front, sweep
-from planner.pools.one import rows
+from planner.pools.one import pair_at, rows
+from planner.pools.replay import pair_plan, replayed_pair
 from planner.report.decision import sentence
 from planner.report.gather import gather
 from planner.report.sums import cost_lines
@@ -273,3 +274,12 @@ def test_the_closed_form_is_near_the_replay_of_both_pools(tmp_path):
     gaps = found["gap"]
     for name, most in {"ttft_s_p50": 0.15, "tpot_s_mean": 0.05}.items():  # wanted of one pool too
         assert abs(gaps[name]) < most, (name, gaps[name])
+
+
+def test_a_recorded_stream_is_one_draw_of_both_pools():
+    """A tail would look surer with every replay of the same minute."""
+    found = single(pooled(*ONE, 'workload.chat.trace="azure_conversation_2023"'))
+    codes = codes_of(found.engine.space, np.array([found.key]))
+    plan = pair_plan(found.engine, pair_at(found.engine, codes))
+    once, often = replayed_pair(plan, 1), replayed_pair(plan, 5)
+    assert (often.requests, often.low, often.high) == (once.requests, once.low, once.high)
