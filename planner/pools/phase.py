@@ -15,19 +15,23 @@ import numpy as np
 from planner.evaluated import Limit
 from planner.serving.bought import Bought, bought_by
 from planner.serving.engine import ServeEngine
-from planner.serving.evaluate import WHOLE_PROMPTS, lane_of
+from planner.serving.evaluate import (
+    WHOLE_PROMPTS,
+    floors,
+    lane_of,
+    memory_limit,
+    resident_of,
+)
 from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.watts import LaneWatts, lane_watts, shares_of, watts_of_shares
 from planner.study.pools import PREFILL
 from simkernel.answer_lane import answer_pace, answer_times, most_answers_per_s
 from simkernel.columns import Codes, Floats, Masks, taken
-from simkernel.hardware import PRECISIONS
-from simkernel.kv_cache import free_bytes, resident_sequence_bytes, weight_bytes
+from simkernel.kv_cache import free_bytes, resident_sequence_bytes
 from simkernel.kv_transfer import End, end_of
 from simkernel.lane import Lane
 from simkernel.lane_pace import CROWD_Z
 from simkernel.ledger import Ledger
-from simkernel.models import WEIGHT_BITS, active_parameters
 from simkernel.prompt_lane import (
     PromptPace,
     most_prompts_per_s,
@@ -291,20 +295,12 @@ def _metrics(engine: ServeEngine, rows: PoolRows) -> dict[str, Floats]:
     capacity_per_s = rows.replicas * found.saturated_per_s
     mix = load.peak.mix
     tokens = mix.prompt_tokens_mean if found.pool == PREFILL else mix.later_tokens
-    active = float(active_parameters(engine.model, "without_input").total)
-    flop = 2.0 * active * load.peak.requests_per_s * tokens
-    peaks = np.broadcast_to(chips.peak_flop_per_s, (len(plans), len(PRECISIONS)))
-    dense = peaks[np.arange(len(plans)), plans.precision_code]
-    widths = np.array([WEIGHT_BITS[name] / 8.0 for name in PRECISIONS])
-    weights = np.asarray(weight_bytes(found.rig.model, plans).total)
     return {
         **rows.bought.metrics,
         "replicas": rows.replicas,
         "capacity_requests_per_s": capacity_per_s,
         "utilisation_frac": np.minimum(load.peak.requests_per_s / capacity_per_s, 1.0),
-        "floor_devices": flop / dense,
-        "weight_bytes_per_value": widths[plans.precision_code],
-        "replica_weight_bytes": weights * plans.devices / plans.attention_data_parallel,
+        **floors(engine, found.rig, tokens),
         "device_mean_w": rows.usual_w.device_w,
         "device_peak_w": rows.busiest_w.device_w,
         "memory_bytes": np.broadcast_to(chips.memory_bytes, len(plans)) * 1.0,
@@ -317,13 +313,10 @@ def _limits(
     """What one pool has to keep whatever the other is."""
     found, load, ones = rows.ready, engine.load, np.ones(len(rows))
     rig, plans = found.rig, found.rig.plans
-    room = free_bytes(rig.model, rig.engine, plans, rig.chips.memory_bytes)
-    longest = resident_sequence_bytes(rig.model, plans, float(load.longest_tokens))
-    weights = np.asarray(weight_bytes(rig.model, plans).total)
     most_tokens = rig.model.max_tokens or load.longest_tokens
     peak, left = load.peak.requests_per_s, rows.replicas - found.lost
     limits = {
-        "memory": Limit(weights + longest, weights + room, "B"),
+        "memory": memory_limit(rig, float(load.longest_tokens)),
         "saturation": Limit(ones * peak, rows.replicas * found.saturated_per_s, "requests/s"),
         "peak_utilisation": Limit(
             peak / (rows.replicas * found.saturated_per_s),
@@ -367,9 +360,5 @@ def resident_bytes(rows: PoolRows, held: Floats) -> Ledger:
     ----------
     held : (n,) sequences, those that wait to be moved included
     """
-    rig, lane = rows.ready.rig, rows.ready.lane
-    each = resident_sequence_bytes(rig.model, rig.plans, lane.mix.context_tokens)
     crowded = held + CROWD_Z * np.sqrt(np.maximum(held, 0.0))
-    terms = dict(weight_bytes(rig.model, rig.plans).terms)
-    terms["kv_cache"] = each * crowded
-    return Ledger("resident_bytes", "B", terms)
+    return resident_of(rows.ready.rig, rows.ready.lane.mix.context_tokens, crowded)

@@ -25,7 +25,7 @@ from planner.serving.metrics import STATISTICS
 from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.sizing import Capacity, Rule, capacity, paces_at, replicas_for
 from planner.serving.watts import LaneWatts, lane_watts
-from simkernel.columns import Floats, Masks
+from simkernel.columns import Column, Floats, Masks
 from simkernel.drafting import expected_tokens, token_sd_tokens
 from simkernel.full_lane import held, thrown
 from simkernel.hardware import PRECISIONS
@@ -210,7 +210,7 @@ def _gathered(
     accelerator: str,
 ) -> Evaluated:
     """Metrics, limits and ledgers of every row."""
-    plans = rig.plans
+    plans, mix = rig.plans, engine.load.peak.mix
     spreads = latencies(lane, fleet.busiest)
     bought = bought_by(engine, rig, fleet.replicas, accelerator)
     usual, busiest = usual_w.working, busiest_w.working
@@ -219,7 +219,7 @@ def _gathered(
     metrics = {
         **{f"{n}_{s}": spread.at(s) for n, spread in spreads.items() for s in STATISTICS},
         **_rates(engine, plans, fleet, np.asarray(it_mean.total)),
-        **_floors(engine, rig),
+        **floors(engine, rig, mix.prompt_tokens_mean + mix.output_tokens_mean),
         **bought.metrics,
         "validated": _is_valid(engine, lane, plans, accelerator) * 1.0,
         "resident_bytes": np.asarray(resident.total),
@@ -296,14 +296,17 @@ def _rates(
     }
 
 
-def _floors(engine: ServeEngine, rig: Rig) -> dict[str, Floats]:
-    """Devices that the arithmetic of the busiest window takes at dense peak, and weights."""
-    peak, plans = engine.load.peak, rig.plans
-    tokens_per_s = peak.requests_per_s * (
-        peak.mix.prompt_tokens_mean + peak.mix.output_tokens_mean
-    )
+def floors(engine: ServeEngine, rig: Rig, tokens: Column) -> dict[str, Floats]:
+    """Devices that the arithmetic of the busiest window takes at dense peak, and weights.
+
+    Parameters
+    ----------
+    tokens : that a request makes a replica compute
+    """
+    plans, tokens_per_s = rig.plans, engine.load.peak.requests_per_s * tokens
     flop = 2.0 * float(active_parameters(engine.model, "without_input").total) * tokens_per_s
-    dense = rig.chips.peak_flop_per_s[np.arange(len(plans)), plans.precision_code]
+    peaks = np.broadcast_to(rig.chips.peak_flop_per_s, (len(plans), len(PRECISIONS)))
+    dense = peaks[np.arange(len(plans)), plans.precision_code]
     widths = np.array([WEIGHT_BITS[name] / 8.0 for name in PRECISIONS])
     weights = np.asarray(weight_bytes(rig.model, plans).total)
     return {
@@ -316,12 +319,29 @@ def _floors(engine: ServeEngine, rig: Rig) -> dict[str, Floats]:
 def resident_ledger(rig: Rig, lane: Lane, at: Pace) -> Ledger:
     """Bytes on the heaviest device in the busiest window, nearly all crowds included."""
     held = at.decoding_sequences + CROWD_Z * np.sqrt(at.decoding_sequences) + at.arrivals
-    lanes = rig.plans.pipeline_parallel
-    each = resident_sequence_bytes(rig.model, rig.plans, lane.mix.context_tokens)
+    return resident_of(rig, lane.mix.context_tokens, held * rig.plans.pipeline_parallel)
+
+
+def resident_of(rig: Rig, context_tokens: float, sequences: Floats) -> Ledger:
+    """Bytes on the heaviest device where a copy of attention holds so many sequences; (n,).
+
+    Parameters
+    ----------
+    context_tokens : of each
+    """
+    each = resident_sequence_bytes(rig.model, rig.plans, context_tokens)
     terms = dict(weight_bytes(rig.model, rig.plans).terms)
     terms["reserve"] = reserve_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
-    terms["kv_cache"] = each * held * lanes
+    terms["kv_cache"] = each * sequences
     return Ledger("resident_bytes", "B", terms)
+
+
+def memory_limit(rig: Rig, longest_tokens: float) -> Limit:
+    """The longest sequence beside the weights, in what the engine leaves of a device."""
+    room = free_bytes(rig.model, rig.engine, rig.plans, rig.chips.memory_bytes)
+    longest = resident_sequence_bytes(rig.model, rig.plans, longest_tokens)
+    weights = np.asarray(weight_bytes(rig.model, rig.plans).total)
+    return Limit(weights + longest, weights + room, "B")
 
 
 def tpot_ledger(lane: Lane, at: Pace) -> Ledger:
@@ -346,12 +366,9 @@ def _limits(
     """Memory, saturation, kernels, latencies with their floors, and the study's own limits."""
     plans, ones = rig.plans, np.ones(len(rig.plans))
     load = engine.load
-    room = free_bytes(rig.model, rig.engine, plans, rig.chips.memory_bytes)
-    longest = resident_sequence_bytes(rig.model, plans, float(load.longest_tokens))
-    weights = np.asarray(weight_bytes(rig.model, plans).total)
     most_tokens = rig.model.max_tokens or load.longest_tokens  # 0: the file does not say
     found = {
-        "memory": Limit(weights + longest, weights + room, "B"),
+        "memory": memory_limit(rig, float(load.longest_tokens)),
         "saturation": Limit(
             ones * load.peak.requests_per_s,
             fleet.replicas * fleet.found.saturated_per_s,

@@ -151,6 +151,17 @@ def test_weights_and_memory_are_told_of_each_pool():
     assert told.binds["resident_bytes"].startswith(f"{fuller}.")
 
 
+def test_what_an_engine_keeps_for_itself_is_not_free_in_either_pool():
+    """Four gigabytes of a device were told free that the same plan on one pool has in use."""
+    alone = single(chat("accelerator=H100-SXM", *ONE[6:], "tp=1", "max_batch=256",
+                        "token_budget=8192"))  # fmt: skip
+    kept = explain_plan(alone.engine, alone.key).ledgers["resident_bytes"]["terms"]["reserve"]
+    assert kept > 0.0
+    for fuller, tp in (("prefill", 8), ("decode", 1)):
+        _, found = one(f"decode.tp={tp}")
+        assert float(found.ledgers["resident_bytes"].terms[f"{fuller}.reserve"][0]) == kept
+
+
 def test_what_money_and_watts_buy_is_compared_of_pools(ran):
     """The table of ratios had no line of any plan that serves."""
     document, folder = ran
