@@ -42,6 +42,15 @@ class End:
     bytes_per_s: Floats
     base_s: Floats
 
+    def beside(self, steps_frac: Column) -> End:
+        """What a pool's own steps, which take that share of the time, leave of the wires; (n,)."""
+        left_frac = np.maximum(1.0 - np.asarray(steps_frac), LEAST_LEFT_FRAC)
+        return End(self.bytes_per_s * left_frac, self.base_s)
+
+
+LEAST_LEFT_FRAC = 1e-3
+"""Of wires, in the formula of a transfer: beyond it a limit says that steps fill them."""
+
 
 def end_of(rig: Rig) -> End:
     """The wires of every plan: each device of a copy of attention sends or fetches its share."""
@@ -126,10 +135,10 @@ def wire_under(
     Pollaczek and Khinchine, the first two moments of the wait in M/G/1; what the pool's own
     steps move slows transfers down by the share of the time they take.
     """
-    rate = end.bytes_per_s * np.maximum(1.0 - other_frac, 1e-3)
+    rate = end.beside(other_frac).bytes_per_s
     use = transfers_per_s * mean_bytes / rate
     free = 1.0 - np.minimum(use, MOST_USE_FRAC)
     wait_s = transfers_per_s * second_bytes / rate**2 / (2.0 * free)
     third = transfers_per_s * third_bytes / rate**3 / (3.0 * free)
-    used = use * np.maximum(1.0 - other_frac, 1e-3) + other_frac
+    used = transfers_per_s * mean_bytes / end.bytes_per_s + other_frac
     return Wire(np.asarray(used), np.asarray(wait_s), np.sqrt(wait_s**2 + third))

@@ -112,10 +112,11 @@ def _moved(
         wire_under(pool.end, per_s, mean, second, third, pool.steps_frac)
         for pool, per_s in zip(pools, transfers_per_s, strict=True)
     )
-    alone_s = transfer_s(mean, prefill.end, decode.end)
+    ends = [pool.end.beside(pool.steps_frac) for pool in pools]
+    alone_s = transfer_s(mean, *ends)
     wait_s = source.wait_s + destination.wait_s
     sd = np.sqrt(np.maximum(second - mean**2, 0.0))
-    slower = np.minimum(prefill.end.bytes_per_s, decode.end.bytes_per_s)
+    slower = np.minimum(*(end.bytes_per_s for end in ends))
     layers = engine.model.layers
     hidden = exposed_s(alone_s + wait_s, prompts.own_s, layers)
     left_s = np.where(is_layer_wise, hidden, alone_s + wait_s)

@@ -140,7 +140,7 @@ def _between(plan: PairPlan, requests: Requests) -> Between:
     width = float(rigs[0].plans.cache_bytes_per_value[0])
     lengths, back = np.unique(requests.prompt_tokens, return_inverse=True)
     each = np.array([float(sequence_bytes(plan.engine.model, float(n), width)) for n in lengths])
-    rates = [float((row.end.bytes_per_s * (1.0 - row.steps_frac))[0]) for row in rows]
+    rates = [float(row.end.beside(row.steps_frac).bytes_per_s[0]) for row in rows]
     return Between(
         moved_bytes=each[back],
         source_bytes_per_s=rates[0],

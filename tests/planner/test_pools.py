@@ -15,6 +15,7 @@ from planner.documents.export import export
 from planner.explain.plan import explain_plan
 from planner.pareto import nondominated
 from planner.pools.fronts import blocks_of_pairs, pair_criteria, pool_front, sweep
+from planner.pools.join import evaluated
 from planner.pools.one import pair_at, rows
 from planner.pools.replay import pair_plan, replayed_pair
 from planner.report.decision import sentence
@@ -222,6 +223,19 @@ def test_doubling_the_wires_halves_what_they_take():
     first, second, third = (figure(x, "kv_transfer_s") for x in (slow, fast, faster))
     assert first - second == pytest.approx(2.0 * (second - third), rel=1e-9)
     assert first > figure(slow, "kv_moved_bytes") / 25e9
+
+
+def test_transfers_share_the_wires_with_steps_in_closed_form_as_in_the_replay():
+    """Transfers would have wires to themselves that a pool cut over several hosts steps on."""
+    cut = ("decode.accelerator=L40S", "decode.tp=2", "decode.supernode_devices=1")
+    found = single(pooled(*ONE, *cut, "workload.chat.slo.tpot_s_p95=0.06"))
+    pair = pair_at(found.engine, codes_of(found.engine.space, np.array([found.key])))
+    closed, end = evaluated(found.engine, pair), pair.decode.end
+    steps_frac = float(pair.decode.steps_frac[0])
+    assert steps_frac > 0.05
+    rate = float(end.bytes_per_s[0]) * (1.0 - steps_frac)
+    moved_s = figure(closed, "kv_moved_bytes") / rate
+    assert figure(closed, "kv_transfer_s") == pytest.approx(end.base_s[0] + moved_s, rel=1e-9)
 
 
 def test_the_first_token_waits_for_its_keys_and_values():

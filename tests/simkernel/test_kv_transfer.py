@@ -50,6 +50,15 @@ def test_a_wire_half_in_use_by_hand():
     assert found.wait_s[0] == pytest.approx(1e-3)
 
 
+def test_steps_of_a_pool_leave_transfers_the_rest_of_its_wires():
+    """A wire that steps use half the time would move keys and values as if it were free."""
+    half = end(50).beside(0.5)
+    assert transfer_s(PROMPT_BYTES, end(100), half) == transfer_s(PROMPT_BYTES, end(100), end(25))
+    found = wire_under(end(100), np.array([250.0]), 1e8, 1e16, 1e24, 0.5)
+    assert found.wait_s[0] == pytest.approx(1e-3)
+    assert found.use_frac[0] == pytest.approx(0.25 + 0.5)
+
+
 @given(
     moved=st.floats(1e3, 1e11),
     rates=st.tuples(st.floats(1.0, 1e3), st.floats(1.0, 1e3)),
