@@ -61,11 +61,15 @@ class Evaluated:
     @property
     def is_feasible(self) -> Masks:
         """Rows that violate no limit."""
-        count = len(self.metrics["devices"])
-        ok = np.ones(count, dtype=bool)
-        for limit in self.limits.values():
-            ok &= limit.excess <= 0
-        return ok
+        return keeps(self.limits, len(self.metrics["devices"]))
+
+
+def keeps(limits: Mapping[str, Limit], count: int) -> Masks:
+    """Of so many rows, those that violate no limit; (n,)."""
+    ok = np.ones(count, dtype=bool)
+    for limit in limits.values():
+        ok &= limit.excess <= 0
+    return ok
 
 
 @dataclass(frozen=True)

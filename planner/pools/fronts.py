@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -18,14 +19,23 @@ import numpy as np
 
 from costdata.hardware_bill import Working, it_w
 from planner.evaluated import Evaluated
-from planner.pareto import nondominated, nondominated_by
+from planner.pareto import nondominated_by
 from planner.pools.counts import counts_of
 from planner.pools.engine import PoolsEngine
 from planner.pools.join import Pair, evaluated, is_layer_wise, pair_of
 from planner.pools.named import named_pairs
 from planner.pools.phase import PoolRows, pool_rows, ready
 from planner.pools.space import ALIKE, COUNTED, MOST_REPLICAS
-from planner.search.sweep import BillResult, count_rejections, criteria
+from planner.search.sweep import (
+    LEAST_KEPT,
+    BillResult,
+    Named,
+    count_rejections,
+    criteria,
+    merged,
+    remember_nearest,
+    to_twelve_digits,
+)
 from planner.serving.engine import ServeEngine
 from planner.space.blocks import Bill, Ints, bills, blocks, columns
 from planner.study.pools import DECODE, POOLS, PREFILL, TRANSFER
@@ -34,8 +44,6 @@ from simkernel.columns import Codes, Floats, Masks
 BLOCK_PLANS = 1024
 BLOCK_PAIRS = 16384
 """Pairs that are evaluated at a time: hundred columns of a block stay in a cache."""
-
-LEAST_KEPT = 10
 
 
 @dataclass(frozen=True)
@@ -156,9 +164,9 @@ def pool_front(
             continue
         rows = pool_rows(engine, plans.take(at[within]), counts[within])
         front.evaluated += len(rows)
-        _reject(front, rows)
+        count_rejections(front.rejected, rows.limits)
         part = Part(rows, block.codes[at[within]])
-        feasible = np.flatnonzero(rows.feasible)
+        feasible = np.flatnonzero(rows.is_feasible)
         if len(feasible):
             part = part.take(feasible)
             front.parts.append(part if is_whole else part.take(_unbeaten(engine, part.rows)))
@@ -166,13 +174,6 @@ def pool_front(
             worst = np.max([limit.excess for limit in rows.limits.values()], axis=0)
             front.nearest.append(part.take(np.argsort(worst, kind="stable")[:LEAST_KEPT]))
     return front
-
-
-def _reject(front: Front, rows: PoolRows) -> None:
-    for name, limit in rows.limits.items():
-        broken = int((limit.excess > 0).sum())
-        if broken:
-            front.rejected[name] += broken
 
 
 def pool_criteria(rows: PoolRows) -> Floats:
@@ -202,7 +203,7 @@ def pool_criteria(rows: PoolRows) -> Floats:
     ]
     if np.any(rows.ready.lost > 0):
         parts += [*_latency_criteria(rows.short), rows.short_transfers_per_s]
-    return _to_digits(np.stack([np.broadcast_to(p, len(rows)) for p in parts], axis=1))
+    return to_twelve_digits(np.stack([np.broadcast_to(p, len(rows)) for p in parts], axis=1))
 
 
 def _without_fabric_w(rows: PoolRows, working: Working) -> Floats:
@@ -224,13 +225,6 @@ def _latency_criteria(times: Any) -> list[Floats]:
         spread.constant_s + 0.0 * spread.mean_s,
         times.busy_frac,
     ]
-
-
-def _to_digits(values: Floats) -> Floats:
-    """Twelve significant digits: below them is order of summation."""
-    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-200)))
-    scale = 10.0 ** (11 - size)
-    return np.asarray(np.round(values * scale) / scale)
 
 
 def _unbeaten(engine: ServeEngine, rows: PoolRows) -> Codes:
@@ -286,6 +280,10 @@ class Block:
     codes: Ints
     found: Evaluated
 
+    def named(self, engine: PoolsEngine) -> Named:
+        """What picked pairs are to a person."""
+        return partial(named_pairs, engine, self.pair, self.codes, self.found)
+
 
 def block_of(engine: PoolsEngine, sides: tuple[Part, Part], way: int) -> Block:
     """Rows of both pools side by side, sent one way."""
@@ -321,24 +319,14 @@ def _merge(engine: PoolsEngine, result: BillResult, points: Floats, block: Block
     """What stays of the front when more pairs come; counts, and the nearest until one is there."""
     found = block.found
     result.evaluated += len(block.codes)
-    count_rejections(result.rejected, found)
-    feasible = np.flatnonzero(found.is_feasible)
-    if not len(feasible):
-        if not result.front:
-            _remember(engine, result, block)
-        return points
-    new_points = pair_criteria(engine, found)[feasible]
-    best = nondominated(new_points)
-    feasible, new_points = feasible[best], new_points[best]
-    new = named_pairs(engine, block.pair, block.codes, found, feasible)
-    result.nearest = {}
+    count_rejections(result.rejected, found.limits)
     if not result.front:
-        result.front = new
-        return new_points
-    every = np.concatenate([points, new_points])
-    kept = nondominated(every)
-    result.front = {name: np.concatenate([result.front[name], new[name]])[kept] for name in new}
-    return every[kept]
+        remember_nearest(result, found, block.named(engine))
+    compared = partial(pair_criteria, engine, found)
+    result.front, points = merged(result.front, points, found, compared, block.named(engine))
+    if result.front:
+        result.nearest = {}
+    return points
 
 
 def pair_criteria(engine: PoolsEngine, found: Evaluated) -> Floats:
@@ -362,19 +350,5 @@ def _remember_nearest(
     first, second = pairs_alike(engine, few[0], few[1])
     if len(first):
         sides = few[0].take(first), few[1].take(second)
-        _remember(engine, result, block_of(engine, sides, 0))
-
-
-def _remember(engine: PoolsEngine, result: BillResult, block: Block) -> None:
-    """Keep the pairs whose worst violation is smallest."""
-    excess = np.stack([limit.excess for limit in block.found.limits.values()])
-    worst = excess.max(axis=0)
-    order = np.argsort(worst, kind="stable")[:LEAST_KEPT]
-    new = named_pairs(engine, block.pair, block.codes, block.found, order)
-    new["worst_excess"] = worst[order]
-    new["binding"] = np.array(list(block.found.limits), dtype=object)[excess.argmax(axis=0)[order]]
-    if result.nearest:
-        new = {name: np.concatenate([result.nearest[name], new[name]]) for name in new}
-        best = np.argsort(new["worst_excess"], kind="stable")[:LEAST_KEPT]
-        new = {name: value[best] for name, value in new.items()}
-    result.nearest = new
+        block = block_of(engine, sides, 0)
+        remember_nearest(result, block.found, block.named(engine))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.evaluated import Limit
+from planner.evaluated import Limit, keeps
 from planner.serving.bought import Bought, bought_by
 from planner.serving.engine import ServeEngine
 from planner.serving.evaluate import (
@@ -196,12 +196,9 @@ class PoolRows:
         return len(self.replicas)
 
     @property
-    def feasible(self) -> Any:
+    def is_feasible(self) -> Masks:
         """Rows that keep every limit of the pool alone; (n,)."""
-        ok = np.ones(len(self), dtype=bool)
-        for limit in self.limits.values():
-            ok &= limit.excess <= 0
-        return ok
+        return keeps(self.limits, len(self))
 
     def take(self, rows: Codes) -> PoolRows:
         """The same for some rows, in the order given."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from planner.axes import DERIVED, Level
-from planner.space.blocks import MOST_KEYS, Ints, Space, values_of
+from planner.space.blocks import MOST_KEYS, Ints, Space, mixed_radix, values_of
 from planner.space.plan_keys import broken_rules, neighbours
 from planner.study.pools import DECODE, OF_BOTH, POOLS, PREFILL, TRANSFER
 from simkernel.columns import Codes
@@ -110,10 +110,7 @@ class PairSpace:
 
     def keys(self, codes: Ints) -> Any:
         """Design keys (n,) of rows of codes."""
-        keys = np.zeros(len(codes), dtype=np.int64)
-        for column, name in enumerate(self.axes):
-            keys = keys * len(self.levels[name]) + codes[:, column]
-        return keys
+        return mixed_radix([len(self.levels[name]) for name in self.axes], codes)
 
     def values(self, pool: str, codes: Ints) -> dict[str, Any]:
         """Columns of one pool as the physics reads them, replicas as numbers; (n,) each."""

@@ -7,7 +7,6 @@ ever evaluated is remembered here, none is evaluated twice, and the front is tak
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -27,9 +26,9 @@ from planner.search.sweep import (
     named_rows,
     remember_nearest,
 )
-from planner.space.blocks import Block, Ints, Keys, keys_of, values_of
+from planner.space.blocks import Ints, Keys, keys_of, values_of
 from planner.training.engine import Engine
-from simkernel.columns import Floats
+from simkernel.columns import Codes, Floats
 
 Scores = SiteScores
 """Objectives and violations of plans; the sites of a study, or one for what has none."""
@@ -167,20 +166,20 @@ class Explored:
         self.known.update(
             {int(k): (p, e) for k, p, e in zip(keys, priced.points, excess, strict=True)}
         )
-        self._count(codes, keys, columns, found)
+        self._count(keys, table, found)
         feasible = np.flatnonzero(found.is_feasible)
         if len(feasible):
             self.waiting.append({name: column[feasible] for name, column in table.items()})
 
-    def _count(
-        self, codes: Ints, keys: Keys, columns: Mapping[str, Any], found: Evaluated
-    ) -> None:
+    def _count(self, keys: Keys, table: Mapping[str, Any], found: Evaluated) -> None:
+        def named(picked: Codes) -> dict[str, Any]:
+            return {name: column[picked] for name, column in table.items()}
+
         self.since.evaluated += len(keys)
         self.unsettled.extend(int(key) for key in keys)
-        count_rejections(self.since.rejected, found)
+        count_rejections(self.since.rejected, found.limits)
         if not self.front and not self.waiting:
-            block = Block(codes, keys, Counter())
-            remember_nearest(self.engine, self.since, block, columns, found)
+            remember_nearest(self.since, found, named)
 
 
 def explore(

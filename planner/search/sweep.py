@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from planner.archive.columns import ledger_columns
 from planner.costing.price_desk import desk_of
 from planner.costing.targets import is_ranked_by_targets
-from planner.evaluated import Evaluated
+from planner.evaluated import Evaluated, Limit
 from planner.metrics import find_metric, is_at_least
 from planner.pareto import nondominated
 from planner.runs.physics import physics_of, replays_of
@@ -32,7 +33,7 @@ from planner.space.plan_keys import plan_name
 from planner.study.read import Study
 from planner.training.engine import Engine
 from planner.training.evaluate import is_step_given
-from simkernel.columns import Floats
+from simkernel.columns import Codes, Floats
 
 BLOCK_ROWS = 16384
 """Measured on the shipped studies: layouts shared by plans of a block are priced once, and below
@@ -56,6 +57,12 @@ FOLLOWS_FROM_FRONT = frozenset(
 
 LARGE_BILL = 1 << 20
 """Combinations of a bill that keep a core busy for themselves: each is handed out alone."""
+
+Compared = Callable[[], Floats]
+"""What the front compares of what was evaluated, (n, k), all to be minimised."""
+
+Named = Callable[[Codes], dict[str, Any]]
+"""Picked rows of what was evaluated, as a person reads them."""
 
 Item = tuple[tuple[int, ...], bool]
 """Bills by their places in the space, and whether it is the second pass over them."""
@@ -269,10 +276,15 @@ def _share_out(
     """The rows of one block go to its bill: counts, nearest candidates, front."""
     result = state.result
     result.evaluated += len(block)
-    count_rejections(result.rejected, found)
+    count_rejections(result.rejected, found.limits)
+
+    def named(picked: Codes) -> dict[str, Any]:
+        return named_rows(engine, block.keys, rows, found, picked)
+
     if not result.front:
-        remember_nearest(engine, result, block, rows, found)
-    result.front, state.points = _merged(engine, result.front, state.points, block, rows, found)
+        remember_nearest(result, found, named)
+    compared = partial(criteria, engine.study, found.metrics)
+    result.front, state.points = merged(result.front, state.points, found, compared, named)
 
 
 def criteria(study: Study, metrics: Mapping[str, Floats]) -> Floats:
@@ -287,14 +299,14 @@ def criteria(study: Study, metrics: Mapping[str, Floats]) -> Floats:
     compared += [sign * metrics[name] for name, sign in further_criteria(study).items()]
     if is_step_given(study):
         compared.append(metrics["unpinned_step_s"])
-    return _to_digits(np.stack(compared, axis=1), 12)
+    return to_twelve_digits(np.stack(compared, axis=1))
 
 
-def _to_digits(values: Floats, digits: int) -> Floats:
-    """Values rounded to so many significant digits."""
+def to_twelve_digits(values: Floats) -> Floats:
+    """Values rounded to twelve significant digits: below them is order of summation."""
     size = np.floor(np.log10(np.maximum(np.abs(values), 1e-200)))
-    scale = 10.0 ** (digits - 1 - size)
-    return np.round(values * scale) / scale
+    scale = 10.0 ** (11 - size)
+    return np.asarray(np.round(values * scale) / scale)
 
 
 def further_criteria(study: Study) -> dict[str, float]:
@@ -320,36 +332,42 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
-def count_rejections(rejected: Counter[str], found: Evaluated) -> None:
+def count_rejections(rejected: Counter[str], limits: Mapping[str, Limit]) -> None:
     """Each limit's own count: a candidate that breaks two is counted under both."""
-    for name, limit in found.limits.items():
+    for name, limit in limits.items():
         broken = int((limit.excess > 0).sum())
         if broken:
             rejected[name] += broken
 
 
-def _merged(
-    engine: Engine,
-    front: dict[str, Any],
-    points: Floats,
-    block: Block,
-    rows: Mapping[str, Any],
-    found: Evaluated,
+def merged(
+    front: dict[str, Any], points: Floats, found: Evaluated, compared: Compared, named: Named
 ) -> tuple[dict[str, Any], Floats]:
-    """The front and the block's feasible rows, less what is beaten; the first of equals stays."""
+    """The front and the block's feasible rows, less what is beaten; the first of equals stays.
+
+    Parameters
+    ----------
+    front, points : columns of the front so far, and what is compared of it; (f, k)
+    found, compared : the block, (n,) rows, and what is compared of it, asked once one is feasible
+    named : columns of picked rows of the block
+
+    Returns
+    -------
+    the same as `front` and `points`, with the block
+    """
     feasible = np.flatnonzero(found.is_feasible)
     if not len(feasible):
         return front, points
-    new_points = criteria(engine.study, found.metrics)[feasible]
+    new_points = compared()[feasible]
     best = nondominated(new_points)
     feasible, new_points = feasible[best], new_points[best]
-    new = named_rows(engine, block.keys, rows, found, feasible)
+    new = named(feasible)
     if not front:
         return new, new_points
     all_points = np.concatenate([points, new_points])
     kept = nondominated(all_points)
-    merged = {name: np.concatenate([front[name], new[name]])[kept] for name in new}
-    return merged, all_points[kept]
+    both = {name: np.concatenate([front[name], new[name]])[kept] for name in new}
+    return both, all_points[kept]
 
 
 def named_rows(
@@ -370,16 +388,19 @@ def named_rows(
     return out
 
 
-def remember_nearest(
-    engine: Engine, result: BillResult, block: Block, rows: Mapping[str, Any], found: Evaluated
-) -> None:
-    """Keep the candidates whose worst violation is smallest, until the bill has a feasible one."""
+def remember_nearest(result: BillResult, found: Evaluated, named: Named) -> None:
+    """Keep the candidates whose worst violation is smallest, until the bill has a feasible one.
+
+    Parameters
+    ----------
+    named : columns of picked rows of what was found
+    """
     excess = np.stack([limit.excess for limit in found.limits.values()])
     worst = excess.max(axis=0)
     if np.any(worst <= 0):
         return
     order = np.argsort(worst, kind="stable")[:LEAST_KEPT]
-    new = named_rows(engine, block.keys, rows, found, order)
+    new = named(order)
     new["worst_excess"] = worst[order]
     new["binding"] = np.array(list(found.limits), dtype=object)[excess.argmax(axis=0)[order]]
     if result.nearest:

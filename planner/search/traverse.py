@@ -55,7 +55,7 @@ def fastest_by(engine: Engine, axes: tuple[str, ...]) -> Traversed:
         rows = columns(engine.space, block)
         evaluated = evaluate(engine, rows, accelerator)
         found.evaluated += len(block)
-        count_rejections(found.rejected, evaluated)
+        count_rejections(found.rejected, evaluated.limits)
         _keep(engine, found, axes, block, rows, evaluated)
     return found
 

@@ -227,9 +227,14 @@ def values_of(space: Space, codes: Ints) -> dict[str, npt.NDArray[Any]]:
 
 def keys_of(space: Space, codes: Ints) -> Keys:
     """Design keys (n,) of rows of codes (n, axes): the row read as a number of mixed radix."""
+    return mixed_radix([len(space.levels[name]) for name in space.axes], codes)
+
+
+def mixed_radix(counts: Sequence[int], codes: Ints) -> Keys:
+    """Rows of codes (n, axes) as numbers (n,) of so many levels an axis."""
     keys = np.zeros(len(codes), dtype=np.int64)
-    for column, name in enumerate(space.axes):
-        keys = keys * len(space.levels[name]) + codes[:, column]
+    for column, count in enumerate(counts):
+        keys = keys * count + codes[:, column]
     return keys
 
 
