@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from simkernel.columns import Floats
+from simkernel.columns import Column, Floats
 from simkernel.hardware import Columns
 from simkernel.roofline import AttentionRates, CoreShape, GemmRates, attention_work, gemm_work
 
@@ -167,7 +167,7 @@ def fit_gemm(
     x = robust_fit(log_errors, starts, low, high)
     names = ("flop_frac_max", "rows_half", "columns_half", "inner_half", "hbm_frac", "floor_s")
     fit = summary(names, x, seconds(x), measured.seconds, measured.rows >= LARGE_ROWS)
-    most_frac = {"most_flop_frac": float(f"{most:.4g}")} if is_capped else {}
+    most_frac = {"most_flop_frac": rounded(most)} if is_capped else {}
     return replace(fit, values={**fit.values, **most_frac})
 
 
@@ -280,12 +280,17 @@ def link_s(x: Floats, rows: Messages, wire_bytes_per_s: float) -> Floats:
     return base_s + step_s * rows.steps + moving_s + 2.0 * np.sqrt(chunk_s * moving_s)
 
 
+def rounded(value: Column) -> float:
+    """A figure as tables of fits hold it: four digits of it."""
+    return float(f"{float(value):.4g}")
+
+
 def summary(
     names: Sequence[str], x: Floats, predicted: Floats, measured: Floats, matters: Floats
 ) -> Fit:
     """Values rounded to what a table holds, with the error left where it matters, (n,) mask."""
     error = np.abs(predicted / measured - 1)[matters]
-    values = {name: float(f"{value:.4g}") for name, value in zip(names, x, strict=True)}
+    values = {name: rounded(value) for name, value in zip(names, x, strict=True)}
     return Fit(values, float(np.median(error)), float(np.quantile(error, 0.9)), len(error))
 
 

@@ -1,4 +1,4 @@
-"""Power curves fitted to metered serving runs, and transferred to chips nobody metered.
+"""Power curves fitted to metered serving runs; `power_transfer` moves them to other chips.
 
 `python -m planner.calibration.power_fit serve_power.csv train_power.csv` writes power_curves.csv,
 rules/power_bands.csv and the column `fitted` of rules/metered_engine.csv and node_hosts.csv. The
@@ -9,7 +9,6 @@ quantiles of errors are shipped.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +18,20 @@ import numpy as np
 
 from costdata import catalog as catalogue
 from planner.bands import DENSE, EXPERTS
-from planner.calibration.curves import Fit, robust_fit, summary
+from planner.calibration.curves import Fit, robust_fit, rounded, summary
 from planner.calibration.huber import Steps, huber_step
 from planner.calibration.kernels import TABLES, Row, write_or_check
-from planner.calibration.measured import Nameplate, read_nameplates
+from planner.calibration.measured import read_nameplates
+from planner.calibration.power_transfer import (
+    SHAPE,
+    SOURCE,
+    limits_w,
+    links_w,
+    power_curve,
+    power_rows,
+    read_power_transfers,
+    scaled_values,
+)
 from planner.validation.power_nodes import fit_hosts, read_hosts
 from planner.validation.power_predict import (
     Metered,
@@ -51,7 +60,7 @@ from simkernel.hardware import Columns, PowerCurve
 from simkernel.power import device_w
 
 LOW, HIGH = (5.0, 0.5, 5.0, 0.3), (2000.0, 1.0, 4000.0, 1.0)
-"""Bounds of memory_w, memory_exponent, compute_w, compute_exponent. Clocks stay high between
+"""Bounds of `power_transfer.SHAPE`. Clocks stay high between
 kernels, so watts jump as soon as anything runs; the lower exponents keep that a curve."""
 
 TRAINING_MEMORY_FRAC, TRAINING_COMPUTE_FRAC = 0.3, 0.27
@@ -63,26 +72,6 @@ TRAINING_RUNS = 30
 """Metered serving runs that the training node weighs as: serving rarely comes near the limit, and
 a curve that misses it there provides too little power."""
 
-LINK_J_PER_BIT = 5.5e-12
-"""Of a long-reach transceiver at 112 Gb/s, sent and received: 19.8 W at 3.6 Tb/s
-(besthub.dev, "Why Nvidia's NVLink C2C is redefining GPU-CPU interconnects", 2026; on one board
-1.3). No metered row has communication alone to tell it from: an estimate for every chip. Links
-that draw it idle too are in the context's power, and then it is too much."""
-
-METERED_IN_AIR = "H100-SXM"
-"""Whose fans were metered; those of others draw the same share of the heat that air carries."""
-
-FAN_FLOOR_FRAC = 0.5
-"""Of their full load that fans draw in an idle server: (2,892 - 2,325) / 8 = 71 W between the
-floors of H100 nodes in air and immersed (tests/anchors/training_power.toml), of about 140 W."""
-
-CONTEXT_EXTRA_W = 46.0  # middle of +26..66 W once a context exists (arXiv 2605.23918)
-IDLE_OF_TDP = 0.12  # between H100 (0.10) and B200 (0.14) in accelerators.csv
-
-SOURCE = (
-    "ML.ENERGY benchmark v3, H100 and B200 runs (fitted curve only; bytes and flop of passes), "
-    "at the limit in MLPerf Training power logs"
-)
 BANDS = "rules/power_bands.csv"
 ENGINE_PARAMETERS, NODE_HOSTS = "rules/metered_engine.csv", "rules/node_hosts.csv"
 
@@ -112,21 +101,6 @@ class Fitted:
     curves: Mapping[str, PowerCurve]
 
 
-@dataclass(frozen=True)
-class PowerTransfer:
-    """Whose curve a chip takes, and its share of the host."""
-
-    donor: str
-    assumed_tdp_w: float | None
-    host_idle_w: float
-    host_span_w: float
-    has_fans_inside: bool
-    source: str
-    as_of: str
-    grade: str
-    licence: str
-
-
 def read_metered(rows: Sequence[TruthRow]) -> tuple[Metered, list[tuple[str, str]]]:
     """Runs of some rows, and the rows that are none with the reason."""
     catalog, cases, unsupported = catalogue.load(), [], []
@@ -147,13 +121,11 @@ def fit_all(runs: Metered, folder: Path = TABLES) -> Fitted:
     fits, curves = {}, {}
     for chip in sorted(set(runs.accelerators)):
         mine = np.flatnonzero(np.asarray(runs.accelerators) == chip)
-        context_w, cap_w = _limits(plates[chip], moved[chip])
+        limits = limits_w(plates[chip], moved[chip])
         seen = Runs(*shares_of(work.take(mine), rate[mine]), runs.watts[mine])
-        link_w = _link_w(plates[chip])
-        fits[chip] = fit_power(seen, context_w, cap_w, link_w, has_training=True)
-        names = ("memory_w", "memory_exponent", "compute_w", "compute_exponent")
-        x = np.array([fits[chip].values[n] for n in names])
-        curves[chip] = _curve(x, context_w, cap_w, link_w)
+        link_w = links_w(plates[chip])
+        fits[chip] = fit_power(seen, *limits, link_w, has_training=True)
+        curves[chip] = power_curve(fits[chip].values, *limits, link_w)
     return Fitted(logs, fits, curves)
 
 
@@ -200,19 +172,8 @@ def curve_of(chip: str, fitted: Fitted, folder: Path = TABLES) -> PowerCurve:
     plates = read_nameplates(folder / "accelerators.csv")
     moved = read_power_transfers(folder / "power_transfers.csv")
     donor = min(fitted.fits)
-    context_w, cap_w = _limits(plates[chip], moved[chip])
-    donor_context_w, donor_cap_w = _limits(plates[donor], moved[donor])
-    scale = (cap_w - context_w) / (donor_cap_w - donor_context_w)
-    values = fitted.fits[donor].values
-    x = np.array(
-        [
-            values["memory_w"] * scale,
-            values["memory_exponent"],
-            values["compute_w"] * scale,
-            values["compute_exponent"],
-        ]
-    )
-    return _curve(x, context_w, cap_w, _link_w(plates[chip]))
+    values = scaled_values(chip, donor, fitted.fits[donor], plates, moved)
+    return power_curve(values, *limits_w(plates[chip], moved[chip]), links_w(plates[chip]))
 
 
 def band_rows(runs: Metered) -> list[Row]:
@@ -227,7 +188,7 @@ def band_rows(runs: Metered) -> list[Row]:
                 continue
             low, high = np.quantile((measured / values)[mine], (0.05, 0.95))
             row: Row = {"quantity": metric, "regime": regime}
-            row |= {"low_frac": min(_short(low), 1.0), "high_frac": max(_short(high), 1.0)}
+            row |= {"low_frac": min(rounded(low), 1.0), "high_frac": max(rounded(high), 1.0)}
             row |= {"basis": f"leave one model out, {int(mine.sum())} runs", "source": SOURCE}
             rows.append(row | {"as_of": "2026-11", "grade": "measured", "licence": "MIT"})
     return rows
@@ -258,52 +219,13 @@ def fit_power(
     metered_w = np.append(runs.watts, cap_w * repeated)
 
     def watts(x: Floats) -> Floats:
-        curve = _curve(x, context_w, cap_w, link_w)
+        curve = power_curve(dict(zip(SHAPE, x, strict=True)), context_w, cap_w, link_w)
         return device_w(curve, memory_frac, compute_frac, link_frac, wires_frac)
 
     starts = [(200.0, 0.6, 600.0, 0.5), (600.0, 0.6, 300.0, 0.4), (100.0, 0.9, 900.0, 0.3)]
     x = robust_fit(lambda x: np.log(watts(x) / metered_w), starts, LOW, HIGH)
-    names = ("memory_w", "memory_exponent", "compute_w", "compute_exponent")
     is_metered_run = np.arange(len(metered_w)) < len(runs)
-    return summary(names, x, watts(x), metered_w, is_metered_run)
-
-
-def power_rows(
-    plates: Mapping[str, Nameplate],
-    fitted: Mapping[str, Fit],
-    moved: Mapping[str, PowerTransfer],
-    fan_w: float,
-) -> list[Row]:
-    """One row for every accelerator: its own curve or a donor's, scaled to its power limit.
-
-    Parameters
-    ----------
-    fan_w : fans of an air-cooled H100 at full load, a device's share [W]
-    """
-    heat_w = _heat_w(METERED_IN_AIR, plates, moved)
-    return [
-        {"accelerator": name, **_cells(name, plates, fitted, moved, fan_w / heat_w)}
-        for name in plates
-    ]
-
-
-def read_power_transfers(path: Path) -> dict[str, PowerTransfer]:
-    """Donors and host shares by chip."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return {
-            row["accelerator"]: PowerTransfer(
-                donor=row["donor"],
-                assumed_tdp_w=float(row["assumed_tdp_w"]) if row["assumed_tdp_w"] else None,
-                host_idle_w=float(row["host_idle_w"]),
-                host_span_w=float(row["host_span_w"]),
-                has_fans_inside=row["fans"] == "inside",
-                source=row["source"],
-                as_of=row["as_of"],
-                grade=row["grade"],
-                licence=row["licence"],
-            )
-            for row in csv.DictReader(file)
-        }
+    return summary(SHAPE, x, watts(x), metered_w, is_metered_run)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -348,7 +270,7 @@ def tables(truth: Sequence[Path], folder: Path) -> dict[str, list[Row]]:
 def _with_fitted(rows: Sequence[Mapping[str, str]], values: Floats) -> list[Row]:
     """Rows of a table of parameters with what was fitted."""
     return [
-        {**row, "fitted": _short(float(value))} for row, value in zip(rows, values, strict=True)
+        {**row, "fitted": rounded(float(value))} for row, value in zip(rows, values, strict=True)
     ]
 
 
@@ -358,96 +280,6 @@ def _node(row: TruthRow) -> list[NodeFigure]:
         return [node_of(row, catalogue.load())]
     except PlanError:
         return []
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
-
-
-def _cells(
-    name: str,
-    plates: Mapping[str, Nameplate],
-    fitted: Mapping[str, Fit],
-    moved: Mapping[str, PowerTransfer],
-    fans_of_heat: float,
-) -> Row:
-    """The curve of one chip; a transferred one keeps its shape between context and limit."""
-    if name not in moved:
-        raise BadFile(f"{name} has no power donor; add a row to power_transfers.csv")
-    own, donor = moved[name], moved[name].donor
-    context_w, cap_w = _limits(plates[name], own)
-    donor_context_w, donor_cap_w = _limits(plates[donor], moved[donor])
-    scale = (cap_w - context_w) / (donor_cap_w - donor_context_w)
-    fit, is_own = fitted[donor], name == donor
-    return {
-        "idle_w": _idle_w(plates[name], cap_w),
-        "context_w": context_w,
-        "memory_w": fit.values["memory_w"] * scale,
-        "memory_exponent": fit.values["memory_exponent"],
-        "compute_w": fit.values["compute_w"] * scale,
-        "compute_exponent": fit.values["compute_exponent"],
-        "communication_w": _short(_link_w(plates[name])),
-        "cap_w": cap_w,
-        "host_idle_w": own.host_idle_w,
-        "host_span_w": own.host_span_w,
-        **_fans(0.0 if own.has_fans_inside else fans_of_heat * _heat_w(name, plates, moved)),
-        "median_error_frac": fit.median_error_frac + (0.0 if is_own else 0.1),
-        "p90_error_frac": fit.p90_error_frac + (0.0 if is_own else 0.15),
-        "basis": "measured" if is_own else f"transferred:{donor}",
-        "source": f"{SOURCE}; host: {own.source}",
-        "as_of": own.as_of,
-        "grade": own.grade,
-        "licence": own.licence,
-    }
-
-
-def _fans(full_w: float) -> Row:
-    """Fans at idle, and what full load adds."""
-    idle_w = full_w * FAN_FLOOR_FRAC
-    return {"fan_idle_w": _short(idle_w), "fan_span_w": _short(full_w - idle_w)}
-
-
-def _heat_w(
-    name: str, plates: Mapping[str, Nameplate], moved: Mapping[str, PowerTransfer]
-) -> float:
-    """What air carries away at full load, a device's share."""
-    own = moved[name]
-    return _limits(plates[name], own)[1] + own.host_idle_w + own.host_span_w
-
-
-def _link_w(plate: Nameplate) -> float:
-    """Links of the scale-up domain at their full rate [W]."""
-    return 8.0 * plate.scaleup_bytes_per_s * LINK_J_PER_BIT
-
-
-def _curve(x: Floats, context_w: float, cap_w: float, link_w: float = 0.0) -> PowerCurve:
-    zero = np.zeros(1)
-    return PowerCurve(
-        idle_w=zero,
-        context_w=np.array([context_w]),
-        memory_w=x[[0]],
-        memory_exponent=x[[1]],
-        compute_w=x[[2]],
-        compute_exponent=x[[3]],
-        communication_w=np.array([link_w]),
-        cap_w=np.array([cap_w]),
-        host_idle_w=zero,
-        host_span_w=zero,
-        fan_idle_w=zero,
-        fan_span_w=zero,
-    )
-
-
-def _limits(plate: Nameplate, transfer: PowerTransfer) -> tuple[float, float]:
-    """Power with a context open, and the limit [W]."""
-    cap_w = plate.tdp_w or transfer.assumed_tdp_w
-    if cap_w is None:
-        raise BadFile(f"{plate.name} has no tdp_w; give assumed_tdp_w in power_transfers.csv")
-    return plate.context_w or _idle_w(plate, cap_w) + CONTEXT_EXTRA_W * cap_w / 700.0, cap_w
-
-
-def _idle_w(plate: Nameplate, cap_w: float) -> float:
-    return plate.idle_w or IDLE_OF_TDP * cap_w
 
 
 if __name__ == "__main__":

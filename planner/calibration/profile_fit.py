@@ -36,6 +36,7 @@ from costdata.profiles import (
     XLA,
     joined,
 )
+from planner.calibration.curves import rounded
 from planner.calibration.kernels import TABLES, Row, write_or_check
 from planner.validation.rows import chosen, read_truth
 from planner.validation.scaling import contrasts
@@ -332,9 +333,9 @@ def _gauss_newton(problem: Problem, logs: Floats, residuals: Floats, slopes: Flo
 
 def tables(fitted: Floats, priors: Priors) -> dict[str, list[Row]]:
     """The three tables of fitted logarithms, which are rounded first."""
-    rounded = np.array([_rounded(value) for value in np.exp(fitted)])
-    values = Values(priors.names, rounded)
-    found = zip(priors.rows, rounded, strict=True)
+    held = np.array([rounded(value) for value in np.exp(fitted)])
+    values = Values(priors.names, held)
+    found = zip(priors.rows, held, strict=True)
     return {
         PARAMETERS: [{**row, "fitted": float(value)} for row, value in found],
         "profiles.csv": [_profile_row(values, kind) for kind in KINDS],
@@ -354,8 +355,8 @@ def _profile_row(values: Values, kind: str) -> Row:
     row: Row = {"profile": kind}
     row |= {name: "yes" if cells[name] else "no" for name in FLAGS}
     row |= {"made_for": "hopper" if kind == HOPPER else ""}
-    row |= {name: _rounded(cells[name]) for name in NUMBERS}
-    row |= {"matures_per_year": _rounded(years)}
+    row |= {name: rounded(cells[name]) for name in NUMBERS}
+    row |= {"matures_per_year": rounded(years)}
     row |= {"release": f"{2000 + NEWEST_RELEASE:.4f}" if kind == VENDOR else ""}
     row |= {"one_graph_from": f"{ONE_GRAPH_FROM:.2f}" if kind == VENDOR else ""}
     return row | _origin(SPARSE.get(kind, ""))
@@ -365,17 +366,13 @@ def _sustained_row(values: Values, scope: str) -> Row:
     architecture = "tpu" if scope.startswith(("tpu", "TPU")) else scope
     accelerator = scope if scope.startswith("TPU") else ""
     cells = sustained_cells(values, accelerator, architecture)
-    return {"scope": scope} | {n: _rounded(v) for n, v in cells.items()} | _origin("")
+    return {"scope": scope} | {n: rounded(v) for n, v in cells.items()} | _origin("")
 
 
 SPARSE = {
     COMPILED: "launch times and experts rest on priors: no published run of this kind binds them",
     HOPPER: "attention, grouped products and contention are those of published kernels",
 }
-
-
-def _rounded(value: Column) -> float:
-    return float(f"{float(value):.4g}")
 
 
 def _origin(note: str) -> Row:

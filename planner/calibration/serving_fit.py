@@ -28,6 +28,7 @@ from costdata.catalog import Catalog
 from costdata.engines import ANY_ENGINE
 from costdata.facts import ALL_ROWS
 from planner.bands import DENSE, EXPERTS, regime_of_model
+from planner.calibration.curves import rounded
 from planner.calibration.huber import Steps, huber_step
 from planner.calibration.kernels import TABLES, Row, write_or_check
 from planner.calibration.profile_fit import Values
@@ -222,8 +223,8 @@ def _losses(problem: Problem, tried: Floats) -> Floats:
 
 def tables(logs: Floats, priors: Priors) -> dict[str, list[Row]]:
     """Both tables of fitted logarithms, which are rounded first."""
-    rounded = dict(zip(priors.names, (_rounded(v) for v in np.exp(logs)), strict=True))
-    values = Values(tuple(rounded), np.array(list(rounded.values())))
+    held = dict(zip(priors.names, (rounded(v) for v in np.exp(logs)), strict=True))
+    values = Values(tuple(held), np.array(list(held.values())))
     engines = sorted(
         {n.split(".")[1] for n in (*priors.names, *priors.fixed)} - {ALL, *ARCHITECTURES}
     )
@@ -233,7 +234,7 @@ def tables(logs: Floats, priors: Priors) -> dict[str, list[Row]]:
         for scope in (ALL_ROWS, *ARCHITECTURES)
     ]
     fitted = [
-        {**r, "fitted": rounded.get(str(r["parameter"]), float(r["prior"]))} for r in priors.rows
+        {**r, "fitted": held.get(str(r["parameter"]), float(r["prior"]))} for r in priors.rows
     ]
     return {PARAMETERS: fitted, ENGINES_TABLE: rows}
 
@@ -268,7 +269,7 @@ def _engine_row(values: Values, fixed: Mapping[str, float], engine: str, scope: 
     cells = engine_cells(values, fixed, engine, scope)
     return (
         row
-        | {name: _rounded(float(value)) for name, value in cells.items()}
+        | {name: rounded(float(value)) for name, value in cells.items()}
         | {
             "source": TRUTH,
             "as_of": "2026-11",
@@ -276,10 +277,6 @@ def _engine_row(values: Values, fixed: Mapping[str, float], engine: str, scope: 
             "licence": "MIT",
         }
     )
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

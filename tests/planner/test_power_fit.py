@@ -14,10 +14,9 @@ from planner.calibration.power_fit import (
     curve_of,
     fit_power,
     main,
-    power_rows,
-    read_power_transfers,
     tables,
 )
+from planner.calibration.power_transfer import power_rows, read_power_transfers
 from simkernel.errors import BadFile
 from simkernel.hardware import PowerCurve
 from simkernel.power import device_w
