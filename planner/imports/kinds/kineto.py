@@ -4,23 +4,24 @@ What is kept of a step is the median time of every shape of matrix product. Coll
 and not kept: in a trace they hold what a device waits for the others. The format is that of
 libkineto's Chrome trace logger, schema version 1: `kernel` events carry the External id of the
 operator that launched them, whose event carries `Input Dims` and `Input type` where the profiler
-recorded shapes.
+recorded shapes. Without a device the host is it: then a step is told part by part, no more.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from planner.imports.chip_named import chip_named
+from costdata.configs import read_model
+from planner.imports.chip_named import chip_named, count_given
 from planner.imports.clocks import skew_faults
 from planner.imports.device_time import time_split
 from planner.imports.found import Found, Given, told_later
@@ -28,15 +29,24 @@ from planner.imports.json_stream import stream
 from planner.imports.kernel_kinds import COMMUNICATION, KINDS, PRODUCT, kind_of
 from planner.imports.left_out import product_errors
 from planner.imports.numbers import is_number, limits
+from planner.imports.steps.operators import NOBODY, Calls
+from planner.imports.steps.report import told
+from planner.imports.steps.sorting import MODULE
+from planner.imports.steps.timeline import Kernels, step_marks, timeline_of
 from planner.imports.timed_rows import product_row
 from simkernel.errors import BadFile
+from simkernel.models import Model
 
-SETTINGS = {"accelerator": "chip, where the trace's name of it is not in the catalogue"}
+SETTINGS = {
+    "accelerator": "chip, where the trace's name of it is not in the catalogue",
+    "model": "that was trained, a name of the catalogue or a config.json: parts are told by it",
+    "tokens_per_sequence": "where no embedding or attention of the trace says it",
+}
 
 SCHEMA = 1
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime")
-STEP = "ProfilerStep#"
+MARKS = ("user_annotation", "python_function")
 
 SHAPES = {"aten::mm": 0, "aten::addmm": 1, "aten::_scaled_mm": 0}
 """Operators of one product, and which input is its left matrix."""
@@ -61,7 +71,7 @@ class _Trace:
 
     name: str
     about: dict[str, Any] = field(default_factory=dict)
-    operators: dict[int, str] = field(default_factory=dict)
+    calls: Calls = field(default_factory=Calls)
     shapes: dict[int, Shape] = field(default_factory=dict)
     launched_us: dict[int, float] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
@@ -70,9 +80,22 @@ class _Trace:
     lasts_us: array[float] = field(default_factory=lambda: array("d"))
     parents: array[int] = field(default_factory=lambda: array("q"))
     correlations: array[int] = field(default_factory=lambda: array("q"))
-    steps_us: array[float] = field(default_factory=lambda: array("d"))
-    unnamed: int = 0
     faults: list[str] = field(default_factory=list)
+
+    @property
+    def is_of_host(self) -> bool:
+        """Nothing was launched on a device: the calls are all there is."""
+        return not len(self.starts_us) and not self.launched_us and not _devices(self)
+
+    def operator(self, identity: int) -> str:
+        """Name of the call with an External id, "" without one."""
+        call = self.calls.identities.get(identity)
+        return "" if call is None else self.call_names[self.calls.name_codes[call]]
+
+    @cached_property
+    def call_names(self) -> list[str]:
+        """Names of calls by code, once the trace was read."""
+        return list(self.calls.names)
 
 
 def read(paths: Sequence[Path], given: Given) -> Found:
@@ -91,32 +114,42 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     faults += _of_different_kinds(traces)
     if faults:
         raise BadFile(*faults)
+    tokens, model = count_given(given, "tokens_per_sequence") or 0, _model(given)
+    if traces[0].is_of_host:
+        return _of_host(traces, tokens, model)
     devices = {str(d.get("name", "")) for t in traces for d in _devices(t)} - {""}
     chip = chip_named(given, devices, ", ".join(t.name for t in traces))
     times: dict[Shape, list[float]] = defaultdict(list)
     left: dict[str, float] = defaultdict(float)
-    told = []
+    split = []
     for trace in traces:
-        told.append(_split(trace))
+        line = timeline_of(trace.calls, _kernels(trace), tokens)
+        split.append({**_split(trace), "step": told(line, model)})
         _add_products(trace, times, left)
     rows = [
         product_row(chip, precision, (m, k, n), "in_step", seconds)
         for (precision, m, k, n), seconds in sorted(times.items())
     ]
     kept_s = sum(sum(seconds) for seconds in times.values())
-    product_s = sum(one["kernel_s"] * one["product_frac"] for one in told)
+    product_s = sum(one["kernel_s"] * one["product_frac"] for one in split)
     return Found(
         {"product_times": rows},
         f"{chip}: {len(rows)} shapes of products in {len(traces)} traces",
         {
             "accelerator": chip,
-            "traces": told,
+            "traces": split,
             "shapes": len(rows),
             "kept_of_products_frac": kept_s / product_s if product_s else 0.0,
             "errors": product_errors(given.catalog, chip, rows) if rows else {},
         },
         [f"not kept: {what}, {seconds:.4g} s" for what, seconds in sorted(left.items())],
     )
+
+
+def _model(given: Given) -> Model | None:
+    """The model that was trained, where somebody named it."""
+    name = given.text("model")
+    return read_model(given.catalog.resolve("model", name) or name) if name else None
 
 
 def _read(path: Path) -> _Trace:
@@ -164,16 +197,15 @@ def _add(trace: _Trace, event: Mapping[str, Any]) -> None:
         trace.correlations.append(_identity(args.get("correlation")))
     elif category == "cpu_op":
         identity = _identity(args.get("External id", args.get("external id")))
-        if identity >= 0:
-            trace.operators[identity] = sys.intern(name)
-            if name in SHAPES:
-                _add_shape(trace, identity, name, args)
+        trace.calls.add(event, identity, is_mark=False)
+        if identity >= 0 and name in SHAPES:
+            _add_shape(trace, identity, name, args)
     elif category in LAUNCHES:
         identity = _identity(args.get("correlation"))
         if identity >= 0:
             trace.launched_us[identity] = start
-    elif category == "user_annotation" and name.startswith(STEP):
-        trace.steps_us.append(lasts)
+    elif category == MARKS[0] or category == MARKS[1] and name.startswith(MODULE):
+        trace.calls.add(event, -1, is_mark=True)
 
 
 def _identity(value: object) -> int:
@@ -224,10 +256,12 @@ def _faults_of(trace: _Trace) -> list[str]:
     schema = trace.about.get("schemaVersion", SCHEMA)
     if schema != SCHEMA:
         return [f"{trace.name} has schemaVersion {schema!r}; this version reads {SCHEMA}"]
+    if trace.is_of_host and max(trace.calls.lasts_us, default=0.0) > 0.0:
+        return []
     if not len(trace.starts_us) or not sum(trace.lasts_us):
         return [
             f"{trace.name} has no kernels of a device; record it with ProfilerActivity.CUDA and "
-            "export_chrome_trace"
+            "export_chrome_trace, or on a host alone"
         ]
     early, tied = 0, 0
     for start, lasts, identity in zip(
@@ -242,6 +276,8 @@ def _faults_of(trace: _Trace) -> list[str]:
 def _of_different_kinds(traces: Sequence[_Trace]) -> list[str]:
     """Traces of several versions of the software, which would be mixed in one table."""
     faults = []
+    if len({trace.is_of_host for trace in traces}) > 1:
+        faults.append("traces of a host alone and of a device; import those of one at a time")
     for key in ("schemaVersion", "cuda_runtime_version", "hip_runtime_version", "cupti_version"):
         values = {str(trace.about.get(key)) for trace in traces}
         if len(values) > 1:
@@ -263,17 +299,41 @@ def _kinds(trace: _Trace) -> np.ndarray:
     known: dict[tuple[int, str], int] = {}
     kinds = np.empty(len(trace.starts_us), dtype=np.int64)
     for i, (code, parent) in enumerate(zip(trace.name_codes, trace.parents, strict=True)):
-        pair = (code, trace.operators.get(parent, ""))
+        pair = (code, trace.operator(parent))
         if pair not in known:
             known[pair] = KINDS.index(kind_of(names[code], pair[1]))
         kinds[i] = known[pair]
     return kinds
 
 
+def _of_host(traces: Sequence[_Trace], tokens: int, model: Model | None) -> Found:
+    """Steps of which the host itself was the device: told, for no chip of the catalogue is it."""
+    steps = [told(timeline_of(trace.calls, None, tokens), model) for trace in traces]
+    least = min(step["recognised_frac"] for step in steps)
+    return Found(
+        {},
+        f"steps of a host in {len(traces)} traces, {least:.1%} recognised",
+        {"traces": [{"file": t.name, **s} for t, s in zip(traces, steps, strict=True)]},
+        ["no chip of the catalogue ran this: nothing of it prices a plan"],
+    )
+
+
+def _kernels(trace: _Trace) -> Kernels:
+    """Kernels as columns, each with the call that launched it."""
+    known = trace.calls.identities
+    return Kernels(
+        list(trace.names),
+        np.frombuffer(trace.name_codes, dtype=np.int64),
+        np.frombuffer(trace.starts_us, dtype=float) * 1e-6,
+        np.frombuffer(trace.lasts_us, dtype=float) * 1e-6,
+        np.array([known.get(parent, NOBODY) for parent in trace.parents]),
+    )
+
+
 def _split(trace: _Trace) -> dict[str, Any]:
     starts = np.frombuffer(trace.starts_us, dtype=float) * 1e-6
     lasts = np.frombuffer(trace.lasts_us, dtype=float) * 1e-6
-    steps = np.frombuffer(trace.steps_us, dtype=float) * 1e-6 if trace.steps_us else np.empty(0)
+    steps = np.array([end - start for start, end in step_marks(trace.calls)])
     split = time_split(starts, lasts, _kinds(trace), steps)
     whole = {k: v for k, v in split.items() if not math.isnan(v)}
     return {"file": trace.name, "kernels": len(starts), "steps": len(steps), **whole}
@@ -288,7 +348,7 @@ def _add_products(trace: _Trace, times: dict[Shape, list[float]], left: dict[str
         if parent in trace.shapes:
             by_parent[parent] += lasts * 1e-6
         elif kind == product:
-            what = trace.operators.get(parent) or "products without an operator"
+            what = trace.operator(parent) or "products without an operator"
             left[f"{what} (no shape)" if what in SHAPES else what] += lasts * 1e-6
         elif kind == KINDS.index(COMMUNICATION):
             left["collectives, which hold what a device waits for others"] += lasts * 1e-6
