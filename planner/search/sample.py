@@ -24,7 +24,7 @@ from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler
 from optuna.storages import InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.study import Study as Trials
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from planner.search.legal import Layouts, repaired
 from planner.search.seam import Scores
@@ -130,7 +130,7 @@ class Sampling:
     def _tell(self, trial: Trial, points: Floats, excess: Floats) -> None:
         site = self.sites.index(trial.params[SITE])
         over = float(np.clip(excess[site], 0.0, MOST_EXCESS))
-        trial.set_constraint(VIOLATION, over)
+        trial.set_user_attr(VIOLATION, over)
         values = np.where(np.isfinite(points[site]), points[site], MOST_EXCESS)
         self.trials.tell(trial, [float(value) for value in values])
 
@@ -158,10 +158,22 @@ def _distributions(layouts: Layouts, sites: tuple[str, ...]) -> dict[str, BaseDi
 
 
 def _sampler(algorithm: str, population: int, seed: int) -> BaseSampler:
-    """A sampler by name; that NSGA-III may change its interface is told to nobody."""
+    """A sampler by name; that NSGA-III may change its interface is told to nobody.
+
+    Violations pass through `constraints_func`, to be removed in Optuna 7: what `set_constraint`
+    writes, Optuna reads alike, but optuna-dashboard (0.21) shows no trial as infeasible.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        return SAMPLERS[algorithm](population_size=population, seed=seed)
+        warnings.simplefilter("ignore", FutureWarning)
+        return SAMPLERS[algorithm](
+            population_size=population, seed=seed, constraints_func=_violation
+        )
+
+
+def _violation(trial: FrozenTrial) -> tuple[float]:
+    """What a trial is over its limits by; at most 0 for one that keeps them."""
+    return (trial.user_attrs[VIOLATION],)
 
 
 def _journal(path: Path) -> JournalStorage:

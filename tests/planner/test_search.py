@@ -203,6 +203,29 @@ def test_a_journal_can_be_opened_beside_the_archive(tmp_path):
     assert {"site", "accelerator", "devices"} <= set(best[0].params)
 
 
+def test_a_journal_tells_which_trials_break_a_limit(tmp_path):
+    """A plan that cannot be would stand among the best in optuna-dashboard.
+
+    It reads the attribute in which Optuna's samplers keep what `constraints_func` said.
+    """
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    study = tmp_path / "x.toml"
+    study.write_text(f'{DENSE}\n[search]\ndriver = "sample"\njournal = "x.log"\npopulation = 8\n')
+    planner("run", study, "--db", tmp_path / "x.duckdb", "--budget", 60, "--json")
+    storage = JournalStorage(JournalFileBackend(str(tmp_path / "x.log")))
+    told = optuna.load_study(study_name="small", storage=storage)
+    trials = told.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+    over = {trial.number: trial.system_attrs["constraints"] for trial in trials}
+    assert all(list(trial.constraints.values()) == over[trial.number] for trial in trials)
+    fits = {number for number, excess in over.items() if excess[0] <= 0}
+    assert fits
+    assert set(over) - fits
+    assert {trial.number for trial in told.best_trials} <= fits
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
