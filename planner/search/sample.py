@@ -42,6 +42,9 @@ MOST_REPEATS = 100
 MOST_EXCESS = 1e6
 """Stands for a violation without bound, and for an objective that is not known."""
 
+LOCK_S = 5
+"""A lock on the journal that is held for so long was left behind: a few lines take milliseconds."""
+
 SITE = "site"
 VIOLATION = "violation"
 
@@ -177,11 +180,12 @@ def _violation(trial: FrozenTrial) -> tuple[float]:
 
 
 def _journal(path: Path) -> JournalStorage:
-    """Opened with a lock that a killed process leaves behind for seconds only.
+    """Opened with a lock that is broken where a killed process left it, and says so on stderr.
 
     Optuna's own lock by symbolic link can hang for good (optuna#5921).
     """
-    return JournalStorage(JournalFileBackend(str(path), JournalFileOpenLock(str(path))))
+    lock = JournalFileOpenLock(str(path), grace_period=LOCK_S)
+    return JournalStorage(JournalFileBackend(str(path), lock))
 
 
 def _unused(storage: InMemoryStorage | JournalStorage, name: str) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small import DENSE, ROOT, engine_of, planner, with_lines
+from small import DENSE, ROOT, ended, engine_of, planner, planner_process, with_lines
 
 from planner.archive.store import Archive
 from planner.pareto import hypervolume, nondominated
@@ -224,6 +224,19 @@ def test_a_journal_tells_which_trials_break_a_limit(tmp_path):
     assert fits
     assert set(over) - fits
     assert {trial.number for trial in told.best_trials} <= fits
+
+
+def test_a_lock_on_the_journal_that_a_killed_run_left_is_told_and_broken(tmp_path):
+    """A search would wait for ever for a process that is no more (optuna#5921)."""
+    study = tmp_path / "x.toml"
+    study.write_text(f'{DENSE}\n[search]\ndriver = "sample"\njournal = "x.log"\npopulation = 8\n')
+    (tmp_path / "x.log.lock").touch()
+    sooner = "import planner.search.sample as sample; sample.LOCK_S = 3"
+    process = planner_process(tmp_path, "run", "x.toml", "--budget", 30, before=sooner)
+    answer = ended(process)
+    assert answer.code == 0
+    assert "lock file has not been released" in answer.err
+    assert not (tmp_path / "x.log.lock").exists()
 
 
 @pytest.mark.parametrize(
