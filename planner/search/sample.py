@@ -43,7 +43,7 @@ MOST_EXCESS = 1e6
 """Stands for a violation without bound, and for an objective that is not known."""
 
 LOCK_S = 5
-"""A lock on the journal that is held for so long was left behind: a few lines take milliseconds."""
+"""A lock that is held for so long was left behind: writing a few lines takes milliseconds."""
 
 SITE = "site"
 VIOLATION = "violation"
