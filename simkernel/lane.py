@@ -99,7 +99,8 @@ class Lane:
 class Standing:
     """Those who decode in the fullest copy, and what they take beside the layers; (n,) each.
 
-    `mean_tokens` are of all copies alike, for the experts that they share.
+    `mean_tokens` are of all copies alike, for the experts that they share; `kernels_s` all that
+    a step of them alone takes on the device.
     """
 
     sequences: Floats
@@ -107,6 +108,7 @@ class Standing:
     mean_tokens: Floats
     head_s: Floats
     decode_s: Floats
+    kernels_s: Floats
 
     def __getitem__(self, row: int) -> Standing:
         return Standing(*(getattr(self, f.name)[row] for f in fields(self)))
@@ -114,11 +116,15 @@ class Standing:
 
 @dataclass(frozen=True)
 class Carried:
-    """Prompts in a step, of the copy with most: tokens, prompts; mean tokens of all copies."""
+    """Prompts in a step, of the copy with most: tokens, prompts; mean tokens of all copies.
+
+    `log_variance` is that of the tokens, from step to step, as of a lognormal number.
+    """
 
     tokens: Floats
     prompts: Floats
     mean_tokens: Floats
+    log_variance: Column = 0.0
 
 
 def _largest_of(count: Column) -> Column:
@@ -143,7 +149,8 @@ def standing_of(lane: Lane, sequences: Floats) -> Standing:
     alike, floors = lane.curves.place(longest), lane.curves.floors
     head_s = alike.read(floors.head)
     decode_s = alike.read(floors.decode) * np.minimum(longest, 1.0)
-    return Standing(longest, tokens, mean_tokens, head_s, decode_s)
+    alone = Standing(longest, tokens, mean_tokens, head_s, decode_s, head_s)
+    return replace(alone, kernels_s=_kernels_s(lane, alone, tokens, mean_tokens))
 
 
 def carried_by(
@@ -161,14 +168,16 @@ def carried_by(
     """
     prompt_tokens = lane.mix.prompt_tokens_mean
     mean_tokens = arrivals * prompt_tokens / carrying_frac
+    relative = (lane.mix.prompt_sd_tokens / prompt_tokens) ** 2
     if lane.curves.shared is None:
-        return Carried(mean_tokens, arrivals / carrying_frac, mean_tokens)
+        prompts = arrivals / carrying_frac
+        log_variance = np.log1p((relative + _counted_variance(prompts)) / np.maximum(prompts, 1.0))
+        return Carried(mean_tokens, prompts, mean_tokens, log_variance)
     copies = lane.copies
     requests = np.maximum(arrivals * copies / carrying_frac, 1e-9)
     missed = np.exp(requests * np.log1p(-np.minimum(1.0 / copies, 1.0 - 1e-12)))
     met = np.maximum(copies * (1.0 - missed), 1.0)
     each = requests / met
-    relative = (lane.mix.prompt_sd_tokens / prompt_tokens) ** 2
     spread = np.log1p((relative + np.maximum(1.0 + requests / copies - each, 0.0)) / each)
     varies = _largest_variance(met)
     beyond = np.exp(np.sqrt(spread) * _largest_of(met) - 0.5 * spread * (1.0 - varies))
@@ -176,7 +185,17 @@ def carried_by(
     longest = each * prompt_tokens * beyond * fewer
     longest = _held_of(longest, spread * varies, room_tokens)
     longest = np.where(copies > 1.0, longest, mean_tokens)
-    return Carried(longest, longest / prompt_tokens, mean_tokens)
+    return Carried(longest, longest / prompt_tokens, mean_tokens, spread * varies)
+
+
+def _counted_variance(mean: Floats) -> Floats:
+    """Variance of a Poisson number that is not 0, over its mean.
+
+    Notes
+    -----
+    Exactly 1 + l - m where m = l / (1 - exp(-l)); the form without l is our choice, within 0.05.
+    """
+    return np.asarray(1.0 - np.exp(-np.maximum(mean - 1.0, 0.0)))
 
 
 ROOT_FRAC = 0.4
@@ -194,7 +213,7 @@ def _largest_variance(count: Column) -> Column:
     return np.asarray(1.0 / (1.0 + 0.9 * np.log(count)))
 
 
-def _held_of(mean: Floats, log_variance: Floats, room: Floats) -> Floats:
+def _held_of(mean: Column, log_variance: Column, room: Column) -> Floats:
     """Mean of a lognormal number cut off at a room; the normal distribution as a logistic one.
 
     References
@@ -210,22 +229,52 @@ def _held_of(mean: Floats, log_variance: Floats, room: Floats) -> Floats:
 
 def lane_step_s(lane: Lane, standing: Standing, carried: Carried | None = None) -> Floats:
     """One step: layers of its tokens, head, attention of decodes and prompts, the host."""
-    floors, engine = lane.curves.floors, lane.engine
-    tokens, sequences, mean_tokens = standing.tokens, standing.sequences, standing.mean_tokens
-    prompts_s: Column = 0.0
+    sequences, kernels_s = standing.sequences, standing.kernels_s
     if carried is not None:
-        tokens, sequences = tokens + carried.tokens, sequences + carried.prompts
-        mean_tokens = mean_tokens + carried.mean_tokens
-        prompts_s = carried.prompts * floors.prompt_s
+        sequences = sequences + carried.prompts
+        kernels_s = _kernels_s(
+            lane,
+            standing,
+            standing.tokens + carried.tokens,
+            standing.mean_tokens + carried.mean_tokens,
+            carried.prompts * lane.curves.floors.prompt_s,
+        )
+        kernels_s = _launched_s(lane, standing.kernels_s, carried, kernels_s)
+    return np.asarray(kernels_s + lane.engine.host_s(lane.stages, sequences))
+
+
+def _kernels_s(
+    lane: Lane, standing: Standing, tokens: Floats, mean_tokens: Floats, prompts_s: Column = 0.0
+) -> Floats:
+    """What a step of some tokens takes on the device, attention of its prompts given."""
     at = lane.curves.place(tokens)
-    kernels_s = at.read(floors.layers) + standing.head_s + standing.decode_s + prompts_s
+    beside_s = standing.decode_s + prompts_s
+    found_s = at.read(lane.curves.floors.layers) + standing.head_s + beside_s
     if lane.curves.shared is not None:
-        beside_s = standing.decode_s + prompts_s
-        kernels_s = kernels_s + _shared_s(lane.curves, at, tokens, mean_tokens, beside_s)
-    if carried is not None:
-        kernels_s = np.maximum(kernels_s, floors.launch_s * (carried.prompts > 0.0))
-    host_s = engine.host_s(lane.stages, sequences)
-    return np.asarray(kernels_s + host_s)
+        found_s = found_s + _shared_s(lane.curves, at, tokens, mean_tokens, beside_s)
+    return np.asarray(found_s)
+
+
+def _launched_s(lane: Lane, alone_s: Floats, carried: Carried, kernels_s: Floats) -> Floats:
+    """Mean over steps with prompts of the longer of kernels and the launches of the host.
+
+    Parameters
+    ----------
+    alone_s, kernels_s : without prompts, and with the mean tokens of `carried` [s]
+
+    Notes
+    -----
+    The mean of the longer is more than the longer of the means: steps with few tokens wait for
+    their launches, those with many do not make up for it. Between no tokens and the mean ones,
+    and beyond, kernels are taken as a straight line.
+    """
+    launch_s = lane.curves.floors.launch_s * (carried.prompts > 0.0)
+    if not np.any(launch_s > alone_s):
+        return np.maximum(kernels_s, launch_s)
+    more_s = np.maximum(kernels_s - alone_s, 1e-12)
+    covered_frac = np.maximum(launch_s - alone_s, 0.0) / more_s  # of the mean tokens
+    beyond_frac = 1.0 - _held_of(1.0, carried.log_variance, np.maximum(covered_frac, 1e-6))
+    return np.maximum(kernels_s, launch_s + more_s * beyond_frac * (covered_frac > 0.0))
 
 
 def plain_parts(lane: Lane, standing: Standing) -> dict[str, Floats]:
@@ -284,10 +333,16 @@ def carrying_step_s(lane: Lane, standing: Standing, plain_s: Floats, carried: Ca
     if lane.curves.shared is not None:
         passes = np.where(lane.copies > 1.0, 1.0, passes)
     nobody = lane.nobody
-    held = Carried(carried.tokens / passes, carried.prompts / passes, carried.mean_tokens / passes)
+    held = Carried(
+        carried.tokens / passes,
+        carried.prompts / passes,
+        carried.mean_tokens / passes,
+        carried.log_variance,
+    )
     if lane.curves.shared is not None:
         mean_tokens = np.where(lane.copies > 1.0, standing.mean_tokens, 0.0)
-        nobody = replace(nobody, mean_tokens=mean_tokens)
+        alone_s = _kernels_s(lane, nobody, nobody.tokens, mean_tokens)
+        nobody = replace(nobody, mean_tokens=mean_tokens, kernels_s=alone_s)
     pass_s = passes * lane_step_s(lane, nobody, held)
     if lane.curves.shared is not None:
         pass_s = np.where(lane.copies > 1.0, np.maximum(pass_s, plain_s), pass_s)

@@ -14,12 +14,12 @@ WITHIN = {
 
 KEPT_FRAC = 0.95
 """Of the plans, those that keep what is wanted. The rest are lanes whose long prompts are cut by
-a small budget: the gap that is stored with a replayed plan tells them."""
+a small budget, some of them: the gap that is stored with a replayed plan tells them."""
 
 FAR = {
     "saturated_per_s": 0.1,
     "tpot_s_mean": 0.15,
-    "ttft_s_p50": 0.2,
+    "ttft_s_p50": 0.25,
     "utilisation_frac": 0.05,
 }
 """No plan misses by more."""

@@ -7,7 +7,7 @@ import pytest
 from test_serving_tables import rig
 
 from simkernel.full_lane import held, thrown
-from simkernel.lane import Lane
+from simkernel.lane import Lane, carried_by, lane_step_s, standing_of
 from simkernel.lane_pace import arrivals_at, is_roomy, most_arrivals, pace, saturated
 from simkernel.serve_open import latencies
 from simkernel.serving_mix import mix_of
@@ -70,6 +70,28 @@ def test_percentiles_are_in_order():
         p50, p95, p99 = (spread.at(s) for s in ("p50", "p95", "p99"))
         assert np.all(p50 < p95)
         assert np.all(p95 < p99)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.9, 2.8])
+@pytest.mark.parametrize("launches", [0.7, 1.0, 1.5])
+def test_steps_wait_for_their_launches_as_often_as_dice_say(rate, launches):
+    """The longer of launches and mean kernels is too short where most steps lie near both."""
+    one, ones, prompts = lane(), np.ones(1), rate / (1.0 - np.exp(-rate))
+    standing = standing_of(one, 20.0 * ones)
+    carried = carried_by(one, prompts * ones, ones, 8192.0 * ones)
+    quick = replace(one, curves=replace(one.curves, launch_s=0.0 * ones))
+    alone_s, whole_s = lane_step_s(quick, standing), lane_step_s(quick, standing, carried)
+    launch_s = alone_s + launches * (whole_s - alone_s)
+    host_s = alone_s - standing.kernels_s
+    slow = replace(one, curves=replace(one.curves, launch_s=launch_s - host_s))
+    dice = np.random.default_rng(3)
+    counts = dice.poisson(rate, 500_000)
+    counts = counts[counts > 0][:5000]
+    tokens = np.array([dice.choice(PROMPTS, count).sum() for count in counts])
+    kernels_s = alone_s + (whole_s - alone_s) * tokens / (prompts * PROMPTS.mean())
+    found = lane_step_s(slow, standing, carried)
+    assert found == pytest.approx(np.maximum(kernels_s, launch_s).mean(), rel=0.03)
+    assert np.all(found > np.maximum(launch_s, whole_s))
 
 
 def test_throughput_never_rises_past_saturation():
