@@ -141,7 +141,7 @@ def _by_what(front: Columns, axes: Sequence[str]) -> Front:
     plans = lists.get("plan", [])
     whats = design_keys({axis: front[axis] for axis in axes}).tolist() if axes else plans
     places = [name for name in NAMES[1:] if name in lists]
-    metrics = [name for name in lists if name not in NOT_METRICS]
+    metrics = [n for n in lists if n not in NOT_METRICS and not _is_document(lists[n])]
     rows: Front = {}
     for i, (what, plan) in enumerate(zip(whats, plans, strict=True)):
         place = tuple(str(lists[name][i]) for name in places)
@@ -150,6 +150,11 @@ def _by_what(front: Columns, axes: Sequence[str]) -> Front:
             {name: lists[name][i] for name in metrics},
         )
     return rows
+
+
+def _is_document(values: Sequence[Any]) -> bool:
+    """A column of whole documents, such as calendars, which are compared where they are read."""
+    return all(isinstance(value, str) and value[:1] in ("", "{") for value in values)
 
 
 def _changed(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Pair]:

@@ -17,8 +17,15 @@ def register(app: typer.Typer) -> None:
 
 def _replay(
     study: Annotated[
-        str, typer.Argument(help="a serving, training or purchase study (TOML)", metavar="STUDY")
+        str,
+        typer.Argument(
+            help="a serving, training or purchase study (TOML), or a stored run of purchases",
+            metavar="STUDY",
+        ),
     ],
+    plan: Annotated[
+        str, typer.Argument(help="of a stored run: its plan, or its place", metavar="PLAN")
+    ] = "",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="AXIS=VALUE, or TABLE.KEY=VALUE", metavar="SETTING"),
@@ -31,6 +38,9 @@ def _replay(
         Path | None,
         typer.Option(help="write the first steps, or the step, as Chrome trace events"),
     ] = None,
+    db: Annotated[
+        Path, typer.Option("--db", help="the DuckDB file of a stored run", metavar="FILE")
+    ] = Path("planner.duckdb"),
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON document")] = False,
 ) -> None:
     """Replay one plan: a fleet on its busiest window, a training step, a purchase plan's peak."""
@@ -38,7 +48,12 @@ def _replay(
     from planner.documents.replay_text import replay_text
 
     with told_faults(as_json):
-        document = commands.replay(study, settings or [], seeds, is_sized, timeline)
+        if plan:
+            document = commands.replay_stored(
+                db, study, plan, settings or [], seeds, is_sized, timeline
+            )
+        else:
+            document = commands.replay(study, settings or [], seeds, is_sized, timeline)
         shown(document, as_json, replay_text)
         broken = document.get("replay", document)["violations"]
     raise typer.Exit(1 if broken else 0)

@@ -150,17 +150,17 @@ def repriced(archive: Archive, run: str, settings: Sequence[str] = ()) -> Repric
 
 def priced(read: Swept, settings: Sequence[str] = ()) -> Repriced:
     """A run that was read, priced: for a slider, or for many costings in a row."""
-    ended = _ended(read.root)
+    said = ended(read.root)
     before = stored_study(read.root)
     catalog = catalogue.load(Path(before.tables) if before.tables else None)
     study = with_settings(stored_study(read.parent), settings, catalogue_names(catalog))
     refuse_simulation(before, study)
     kind_of(study).refuse(study)
-    plans = with_spread(still_on_front(before, study, dict(read.physical)), ended.tiers)
+    plans = with_spread(still_on_front(before, study, dict(read.physical)), said.tiers)
     started = time.perf_counter()
     costed = kind_of(study).cost(study, catalog, plans) if len(plans["plan"]) else None
     seconds = time.perf_counter() - started
-    return Repriced(read.parent, read.root, ended, study, catalog, plans, costed, seconds)
+    return Repriced(read.parent, read.root, said, study, catalog, plans, costed, seconds)
 
 
 def stored_study(record: RunRecord) -> Study:
@@ -279,7 +279,8 @@ def _moved_limits(before: Study, study: Study, *, may_tighten: bool) -> Iterator
             )
 
 
-def _ended(record: RunRecord) -> RunSummary:
+def ended(record: RunRecord) -> RunSummary:
+    """What a run said at its end; BadStudy where it has not ended well."""
     if record.summary is None:
         raise BadStudy(
             f"run {record.run} has not ended well, so its physical front is not whole; "

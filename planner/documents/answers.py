@@ -21,6 +21,7 @@ from planner.costing.recost import recost as recosted
 from planner.costing.second_pass import NULL_REASONS
 from planner.costing.terms import terms_of
 from planner.explain.plan import explain_plan, nearest_change, plain
+from planner.fleet.row import ASKED, DECIDED
 from planner.hardware.explain import hardware_evaluated
 from planner.runs.kinds import KINDS, kind_of, prepare
 from planner.runs.physics import PHYSICS
@@ -36,7 +37,12 @@ from planner.training.breakeven import breakeven, is_date_unknown
 from planner.training.engine import catalogue_names
 from simkernel.errors import BadFile, BadStudy
 
+UNSHOWN = ("run", "key", "status", DECIDED, ASKED)
+"""Columns of stored tables that are not for readers."""
+
 NOT_REPLAYED = "the plan breaks a limit before any replay; planner replay serves what it can"
+
+OF_ONE_PLAN = "--size and --timeline are of one plan; a purchase plan has several"
 
 
 def run(
@@ -74,7 +80,11 @@ def run(
 
 def recost(db: Path, name: str, settings: Sequence[str] = ()) -> dict[str, Any]:
     """A stored run under other prices, sites, carbon; the document of `recost --json`."""
-    return show(db, recosted(Archive(db), name, settings).run)
+    from planner.runs.solved_again import solved_again
+
+    archive = Archive(db)
+    again = solved_again if archive.run(name).start.kind == "fleet" else recosted
+    return show(db, again(archive, name, settings).run)
 
 
 def runs(db: Path) -> dict[str, Any]:
@@ -268,7 +278,7 @@ def replay(
     study = _study(path, settings)
     if study.kind == "fleet":
         if is_sized or timeline is not None:
-            raise BadStudy("--size and --timeline are of one plan; a purchase plan has several")
+            raise BadStudy(OF_ONE_PLAN)
         return purchase_replay(study, seeds)
     if study.kind not in ("serve", "train"):
         raise BadStudy(
@@ -284,6 +294,33 @@ def replay(
             raise BadStudy("--size and --timeline are of one pool in this version; leave them out")
         return pools_document(study, seeds)
     return replay_document(study, seeds, is_sized=is_sized, timeline=timeline)
+
+
+def replay_stored(
+    db: Path,
+    run: str,
+    plan: str,
+    settings: Sequence[str] = (),
+    seeds: int = SEEDS,
+    is_sized: bool = False,
+    timeline: Path | None = None,
+) -> dict[str, Any]:
+    """A purchase plan as a run has stored it, replayed; the document of `replay --json`.
+
+    Raises
+    ------
+    BadStudy : a run of another kind, or something asked of it that is of one plan
+    """
+    from planner.documents.purchase_replay import stored_purchase_replay
+
+    if settings:
+        raise BadStudy(
+            f"--set {settings[0]}: a stored plan is replayed as it was decided; use planner "
+            "recost RUN --set first, and replay the run that it makes"
+        )
+    if is_sized or timeline is not None:
+        raise BadStudy(OF_ONE_PLAN)
+    return stored_purchase_replay(db, run, plan, seeds)
 
 
 def knee(path: str, settings: Sequence[str], by: str, along: Sequence[str] = ()) -> dict[str, Any]:
@@ -368,7 +405,7 @@ def _is_replayed(record: RunRecord) -> bool:
 
 def _lines(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rows of a stored table, one dictionary each; ledgers are for explain."""
-    shown = [n for n in table if "[" not in n and n not in ("run", "key", "status")]
+    shown = [n for n in table if "[" not in n and n not in UNSHOWN]
     return [{n: _cell(n, table[n][i]) for n in shown} for i in range(len(table.get("plan", ())))]
 
 

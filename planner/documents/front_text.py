@@ -91,6 +91,12 @@ def _run_head(document: Mapping[str, Any]) -> str:
         return f"run {document['run']} of {document['study']}: {document['state']}"
     is_swept = document["notes"].get("search", "sweep").startswith("sweep")
     early = (STOPPED if is_swept else CUT_SHORT) if document["state"] == "stopped" else ""
+    if "parent" in document and "priced" not in document["notes"]:
+        return (
+            f"{early}run {document['run']} of {document['study']}: purchases of run "
+            f"{document['parent']} solved anew, its sweeps kept, in {document['seconds']:.1f} s; "
+            f"front {len(document['front'])}"
+        )
     if "parent" in document:
         return (
             f"{early}run {document['run']} of {document['study']}: physical front "

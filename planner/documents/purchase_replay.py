@@ -10,28 +10,34 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from planner.archive.store import Archive
+from planner.archive.stored_plan import plan_asked
+from planner.archive.stored_purchase import decided
 from planner.documents.serving import ready, told
 from planner.documents.training_replay import replay_of
 from planner.fleet.options import DAYS_PER_YEAR, workload_study
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Option, Problem, Run, Stream
-from planner.fleet.study import FleetEngine, prepare
+from planner.fleet.study import prepare
 from planner.runs.physics import physics_of
 from planner.serving.replay import replayed
 from planner.space.plan_keys import plan_key
 from planner.space.single import Single
 from planner.study.parts import Scale, ServeWorkload
 from planner.study.read import Study
-from simkernel.errors import BadStudy
+from simkernel.errors import BadStudy, UnknownName
+
+NO_WORK = "a purchase study without workloads has nothing to replay; add one"
 
 
 def purchase_replay(study: Study, seeds: int) -> dict[str, Any]:
-    """The document of `planner replay` for a purchase study: its best plan, replayed.
+    """The document of `planner replay` for a purchase study: it is solved, its best plan replayed.
 
     Parameters
     ----------
@@ -42,16 +48,52 @@ def purchase_replay(study: Study, seeds: int) -> dict[str, Any]:
     BadStudy : a study without workloads, or without a plan
     """
     if not study.workloads:
-        raise BadStudy("a purchase study without workloads has nothing to replay; add one")
+        raise BadStudy(NO_WORK)
     engine = prepare(study)
     effort = engine.effort(engine.compared[0])
     plan = engine.program.solve(effort.objective, effort.gap_frac, effort.limit_s)
     if not plan.is_there:
         raise BadStudy(f"there is no purchase plan ({plan.status}); planner run says what is in "
                        "the way")  # fmt: skip
-    problem = engine.problem
-    streams = [_stream(engine, plan, stream, seeds) for stream in problem.streams]
-    runs = [_run(engine, plan, run, seeds) for run in problem.runs]
+    return _played(engine.study, engine.problem, plan, seeds)
+
+
+def stored_purchase_replay(db: Path, run: str, plan: str, seeds: int) -> dict[str, Any]:
+    """The same of a plan as a run has stored it; nothing is solved.
+
+    Parameters
+    ----------
+    run, plan : whose, and its name or its place on the front, 1 for the first
+    seeds : streams, or draws of a step, of each replay
+
+    Raises
+    ------
+    UnknownName : no such run or plan
+    BadStudy : a run of another kind, or of hardware alone
+    BadFile : a run of an earlier version, which kept no decisions
+    """
+    archive = Archive(db)
+    kind = archive.run(run).start.kind
+    if kind != "fleet":
+        raise BadStudy(
+            f'run {run} is of kind = "{kind}"; a stored plan is replayed of purchase runs; wanted '
+            "planner replay STUDY --set AXIS=VALUE for the others"
+        )
+    record, study, wanted = plan_asked(archive, run, plan, "", "")
+    if not wanted.on_front:
+        raise UnknownName(f"plan {wanted.plan} is not of run {record.run}; see planner show")
+    if not study.workloads:
+        raise BadStudy(NO_WORK)
+    problem, found = decided(
+        archive.front(record.run), wanted.on_front[0]["place"] - 1, record.run
+    )
+    return {"run": record.run, "plan": wanted.plan, **_played(study, problem, found, seeds)}
+
+
+def _played(study: Study, problem: Problem, plan: Plan, seeds: int) -> dict[str, Any]:
+    """Streams and runs of a plan, each at its peak."""
+    streams = [_stream(study, problem, plan, stream, seeds) for stream in problem.streams]
+    runs = [_run(study, problem, plan, run, seeds) for run in problem.runs]
     return {
         "gap_frac": plan.gap_frac,
         "streams": streams,
@@ -60,16 +102,18 @@ def purchase_replay(study: Study, seeds: int) -> dict[str, Any]:
     }
 
 
-def _stream(engine: FleetEngine, plan: Plan, stream: Stream, seeds: int) -> dict[str, Any]:
+def _stream(
+    study: Study, problem: Problem, plan: Plan, stream: Stream, seeds: int
+) -> dict[str, Any]:
     """One stream in its busiest period."""
-    problem, tree = engine.problem, engine.problem.tree
+    tree = problem.tree
     node = int(np.argmax(stream.demand))
     parts = list(_parts(problem, plan, stream, node))
     served = sum(replicas * option.serves for option, replicas in parts)
     lines, broken = [], []
     for option, replicas in parts:
         level = float(stream.demand[node]) * replicas * option.serves / served
-        found = _served(engine.study, stream.name, option, int(replicas), level, seeds)
+        found = _served(study, stream.name, option, int(replicas), level, seeds)
         lines.append({"plan": option.plan, "on": problem.assets[option.asset].label,
                       "times": level, **found})  # fmt: skip
         broken += [{**v, "limit": f"{stream.name}: {v['limit']}"} for v in found["violations"]]
@@ -111,18 +155,18 @@ def _served(
     return told(made, replayed(made, seeds), closed, seeds)
 
 
-def _run(engine: FleetEngine, plan: Plan, run: Run, seeds: int) -> dict[str, Any]:
+def _run(study: Study, problem: Problem, plan: Plan, run: Run, seeds: int) -> dict[str, Any]:
     """One run: its step replayed, and the latest end that follows in any future."""
-    problem, running = engine.problem, plan.runs[run.name]
+    running = plan.runs[run.name]
+    period_days = problem.horizon.years * DAYS_PER_YEAR
     when = running.when.reshape(len(run.options), len(problem.tree), -1).max(axis=2)
     lines, broken = [], []
     for o in np.flatnonzero(when.max(axis=1) > 0.5):
         option = run.options[int(o)]
-        found = replay_of(_single(workload_study(engine.study, run.name), option.plan), seeds)
+        found = replay_of(_single(workload_study(study, run.name), option.plan), seeds)
         stretch = found["step_s"]["value"] / found["closed_form_s"]
-        days = option.periods * stretch * engine.study.fleet.period_years * DAYS_PER_YEAR
-        held = _held_periods(problem, plan, run, int(o))
-        room = held * engine.study.fleet.period_years * DAYS_PER_YEAR
+        days = option.periods * stretch * period_days
+        room = _held_periods(problem, plan, run, int(o)) * period_days
         lines.append({"plan": option.plan, "on": problem.assets[option.asset].label, "days": days,
                       "days_to_date": room, "stretch": stretch, **found})  # fmt: skip
         if days > room * (1 + 1e-9):

@@ -16,6 +16,8 @@ from planner.fleet.worth import Effort
 from simkernel.columns import Floats
 
 RENTED, AT_ONCE, NOTHING = "rent everything", "all at once", "do nothing"
+AS_BEFORE = "as decided before"
+"""The plan of the run that is solved anew, kept as it was decided."""
 
 
 def rented(problem: Problem) -> Problem:

@@ -11,7 +11,7 @@ import numpy as np
 from planner.documents.figures import figure, human
 from planner.documents.ruled import table_text
 from planner.explain.plan import plain
-from planner.fleet.baselines import NOTHING, RENTED
+from planner.fleet.baselines import AS_BEFORE, AT_ONCE, NOTHING, RENTED
 from planner.fleet.payback import payback_months, payback_words
 from planner.fleet.row import BASELINES, CALENDAR, FORM, WORTH
 from planner.fleet.worth_words import worth_words
@@ -23,6 +23,12 @@ ORDER_HEADS = (
     "order by", "units", "chip", "site", "how", "arrives", "until", "each", "in all", "a year",
 )  # fmt: skip
 
+DOING = {
+    RENTED: "renting everything",
+    AT_ONCE: "buying all at once",
+    AS_BEFORE: "keeping to what was decided before",
+}
+"""What each plan beside this one is, in a sentence."""
 
 PRICED = ("unit_usd", "usd", "usd_per_year")
 
@@ -158,8 +164,8 @@ def _compared_lines(document: Mapping[str, Any]) -> Iterator[str]:
         else:
             more = other["own_npv_usd"] - own
             word = "more" if more >= 0 else "less"
-            verb = "renting everything" if name == RENTED else "buying all at once"
-            yield f"{verb} would cost {human(abs(more), 'USD')} {word}{gap_words(other, document)}"
+            told = f"{DOING[name]} would cost {human(abs(more), 'USD')} {word}"
+            yield told + gap_words(other, document)
     if words := payback_words(document):
         yield words
     yield "what arrives as a period begins is ordered the lead time before"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +26,7 @@ from planner.serving.load import serve_load
 from planner.study.fleet import OF_THE_FLEET
 from planner.study.parts import DEFAULT_OBJECTIVES
 from planner.study.read import Study
-from planner.uncertainty.inputs import Inputs
+from planner.uncertainty.inputs import Ends, Inputs
 from planner.uncertainty.plans import parts_of
 from simkernel.columns import Codes
 
@@ -113,8 +113,17 @@ def _alone(study: Study, kind: str, name: str, works: Any, axes: dict[str, Any])
     )
 
 
-def offers_of(study: Study, catalog: Catalog, workers: int | Workforce) -> list[Offer]:
-    """The efficient ways to do one workload, a few for each chip and site.
+At = Callable[[Ends], Inputs]
+"""Where the inputs that offers are costed from stand within what is known of them."""
+
+
+def at_middle(ends: Ends) -> Inputs:
+    """Every input at its middle."""
+    return ends.middle
+
+
+def swept_plans(study: Study, workers: int | Workforce) -> dict[str, Any]:
+    """The physical front of one workload, whatever its plans cost; {} where nothing is feasible.
 
     Parameters
     ----------
@@ -127,20 +136,34 @@ def offers_of(study: Study, catalog: Catalog, workers: int | Workforce) -> list[
     engine, total = physics_of(study).prepare(study), Total()
     for result in sweep(engine, workers, lambda: False):
         total.add(result)
-    plans = total.physical()
+    return total.physical()
+
+
+def offers_of(
+    study: Study, catalog: Catalog, plans: Mapping[str, Any], at: At = at_middle
+) -> list[Offer]:
+    """The efficient ways to do one workload, a few for each chip and site.
+
+    Parameters
+    ----------
+    study : of the workload alone
+    plans : its physical front
+    at : what they are costed from; which of them are efficient does not depend on it
+    """
     if not plans:
         return []
     rows = _rows(study, catalog, plans)
     picked = _efficient(rows)
-    return _offers(study, catalog, {n: np.asarray(c)[picked] for n, c in rows.items()})
+    return _offers(study, catalog, {n: np.asarray(c)[picked] for n, c in rows.items()}, at)
 
 
-def hardware_offers(study: Study, catalog: Catalog) -> list[Offer]:
+def hardware_offers(study: Study, catalog: Catalog, at: At = at_middle) -> list[Offer]:
     """A unit of each chip at each site, its price that of the largest cluster the limits allow.
 
     Parameters
     ----------
     study : of the hardware alone
+    at : as for `offers_of`
     """
     engine, total = hardware.prepare(study), Total()
     for result in hardware.sweep(engine, 1, lambda: False):
@@ -150,15 +173,15 @@ def hardware_offers(study: Study, catalog: Catalog) -> list[Offer]:
         return []
     costed = hardware.cost(study, catalog, plans)
     kept = np.flatnonzero(costed.worst_excess <= 0)
-    return _offers(study, catalog, {n: np.asarray(c)[kept] for n, c in costed.columns.items()})
+    return _offers(study, catalog, {n: np.asarray(c)[kept] for n, c in costed.columns.items()}, at)
 
 
-def _offers(study: Study, catalog: Catalog, rows: Mapping[str, Any]) -> list[Offer]:
+def _offers(study: Study, catalog: Catalog, rows: Mapping[str, Any], at: At) -> list[Offer]:
     count = len(rows["plan"])
     if not count:
         return []
     (part,) = parts_of(study, catalog, rows)
-    return [_offer(study, rows, part.ends.middle.take([i]), i) for i in range(count)]
+    return [_offer(study, rows, at(part.ends.take([i])), i) for i in range(count)]
 
 
 def option_of(study: Study, offer: Offer, asset: int, lost_frac: float = 0.0) -> Option:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,14 @@ from planner.fleet.offers import (
     unit_of,
 )
 from planner.fleet.options import (
+    At,
     Offer,
+    at_middle,
     hardware_offers,
     hardware_study,
     offers_of,
     option_of,
+    swept_plans,
     workload_study,
 )
 from planner.fleet.problem import (
@@ -124,15 +128,31 @@ def _costs(option: Option, asset: Asset) -> tuple[float, ...]:
     return held, float(whole), energy * option.periods, held * option.peak_w
 
 
-def problem_of(study: Study, catalog: Catalog, workers: int | Workforce) -> Problem:
-    """The study as a problem; raises as a run of each workload's own study."""
-    fleet, terms = study.fleet, terms_of(study.costing, catalog)
+def swept_of(study: Study, workers: int | Workforce) -> dict[str, dict[str, Any]]:
+    """The physical front of every workload; raises as a run of each workload's own study."""
+    return {name: swept_plans(workload_study(study, name), workers) for name in study.workloads}
+
+
+def problem_of(
+    study: Study, catalog: Catalog, swept: Mapping[str, Mapping[str, Any]], at: At = at_middle
+) -> Problem:
+    """The study as a problem.
+
+    Parameters
+    ----------
+    swept : physical front of every workload, as `swept_of` makes them
+    at : where uncertain inputs stand
+    """
+    fleet = study.fleet
     offers = {
-        name: offers_of(workload_study(study, name), catalog, workers) for name in study.workloads
+        name: offers_of(workload_study(study, name), catalog, plans, at)
+        for name, plans in swept.items()
     }
     if not study.workloads:
-        offers = {"": hardware_offers(hardware_study(study), catalog)}
-    stock = Stock(study, catalog, [offer for own in offers.values() for offer in own])
+        offers = {"": hardware_offers(hardware_study(study), catalog, at)}
+    every = [offer for own in offers.values() for offer in own]
+    terms = every[0].one.terms if every else terms_of(study.costing, catalog)
+    stock = Stock(study, catalog, every)
     tree = calendar_of(study)
     streams, runs = [], []
     for name, work in study.workloads.items():

@@ -14,6 +14,7 @@ from planner.fleet.check import broken
 from planner.fleet.follow import Books, books
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Problem
+from planner.fleet.stored import plan_text, problem_text
 from planner.fleet.tail import tail_mean
 from planner.fleet.worth import left_over
 from planner.space.plan_keys import plan_name
@@ -21,6 +22,9 @@ from simkernel.errors import PlanError
 
 CALENDAR, WORTH, BASELINES = "calendar", "worth_of_more", "baselines"
 """Columns of JSON: the plan period by period, what more of each limit is worth, other plans."""
+
+DECIDED, ASKED = "decided", "asked"
+"""Columns of JSON for programs alone: what a plan decides, and the problem of all plans."""
 
 FORM = 2
 """Of what these columns hold; raised when a name comes or goes, so that older runs are told."""
@@ -39,7 +43,7 @@ def row_of(
     ----------
     problem, plan : what was asked and decided
     index : place on the front
-    baselines, worth : the JSON of BASELINES and WORTH
+    baselines, worth : the JSON of BASELINES and WORTH; like ASKED, one row holds it for all
 
     Raises
     ------
@@ -74,6 +78,8 @@ def row_of(
         CALENDAR: json.dumps(_without_nan(told)),
         WORTH: json.dumps(worth),
         BASELINES: json.dumps(baselines if index == 0 else {}),
+        DECIDED: plan_text(plan),
+        ASKED: problem_text(problem) if index == 0 else "",
     }
     return {name: np.array([value]) for name, value in values.items()}
 

@@ -22,12 +22,13 @@ from costdata import catalog as catalogue
 from costdata.catalog import Catalog
 from planner.costing.second_pass import Costed, front_of
 from planner.costing.terms import terms_of
-from planner.fleet.baselines import baselines
+from planner.fleet.baselines import AS_BEFORE, baselines
+from planner.fleet.carried import kept_as_decided
 from planner.fleet.compared import by_own_worth, compared
 from planner.fleet.front import Front
 from planner.fleet.nearest import nearest_change
 from planner.fleet.plan import Plan
-from planner.fleet.posed import problem_of
+from planner.fleet.posed import problem_of, swept_of
 from planner.fleet.problem import Problem
 from planner.fleet.program import COST, FLOP, Program
 from planner.fleet.row import CALENDAR, row_of
@@ -36,6 +37,9 @@ from planner.search.sweep import BillResult
 from planner.search.workforce import Workforce
 from planner.study.read import Study
 from simkernel.errors import BadStudy
+
+WORKLOAD = "workload"
+"""Column of the tables that are kept of sweeps."""
 
 NOTHING = (
     "no unit is ever at work: one draws, costs or takes up more than the limits leave, or arrives "
@@ -56,19 +60,44 @@ class FleetSpace:
 
 
 @dataclass(frozen=True)
+class Before:
+    """What a run left that is solved anew under other prices.
+
+    Parameters
+    ----------
+    swept : workload to its physical front
+    plan : its problem and the first of its plans; None where it has none
+    """
+
+    swept: Mapping[str, Mapping[str, Any]]
+    plan: tuple[Problem, Plan] | None = None
+
+
+@dataclass(frozen=True)
 class FleetEngine:
-    """A purchase study made ready; its program is written when it is first asked for."""
+    """A purchase study made ready; its program is written when it is first asked for.
+
+    Parameters
+    ----------
+    before : of a run that is solved anew: what its workloads' sweeps left, and its first plan
+    """
 
     study: Study
     catalog: Catalog
     space: FleetSpace
     missing: Mapping[str, str]
     workers: list[int | Workforce]
+    before: Before | None = None
+
+    @cached_property
+    def swept(self) -> Mapping[str, Mapping[str, Any]]:
+        """The physical front of every workload."""
+        return self.before.swept if self.before else swept_of(self.study, self.workers[0])
 
     @cached_property
     def problem(self) -> Problem:
-        """Every workload swept, and what it takes to do it."""
-        return problem_of(self.study, self.catalog, self.workers[0])
+        """What it takes to do every workload."""
+        return problem_of(self.study, self.catalog, self.swept)
 
     @cached_property
     def program(self) -> Program:
@@ -83,7 +112,12 @@ class FleetEngine:
     @cached_property
     def baselines(self) -> dict[str, dict[str, Any]]:
         """Plans that the cheapest one is compared with."""
-        return baselines(self.problem, self.effort(COST)) if self.study.workloads else {}
+        if not self.study.workloads:
+            return {}
+        found = baselines(self.problem, self.effort(COST))
+        if self.before and self.before.plan:
+            found[AS_BEFORE] = kept_as_decided(*self.before.plan, self.problem)
+        return found
 
     def effort(self, objective: str) -> Effort:
         """How its programs are solved."""
@@ -98,8 +132,14 @@ class FleetEngine:
             return {"why": list(error.faults)}
 
 
-def prepare(study: Study, catalog: Catalog | None = None) -> FleetEngine:
+def prepare(
+    study: Study, catalog: Catalog | None = None, before: Before | None = None
+) -> FleetEngine:
     """The engine of a purchase study.
+
+    Parameters
+    ----------
+    before : of a run that is solved anew
 
     Raises
     ------
@@ -120,7 +160,8 @@ def prepare(study: Study, catalog: Catalog | None = None) -> FleetEngine:
     study = by_own_worth(study)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     terms_of(study.costing, catalog)
-    return FleetEngine(study, catalog, FleetSpace(study.fleet.points), MappingProxyType({}), [1])
+    space = FleetSpace(study.fleet.points)
+    return FleetEngine(study, catalog, space, MappingProxyType({}), [1], before)
 
 
 def sweep(
@@ -172,10 +213,22 @@ def cost(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Costed:
     return Costed(columns, {}, front, {}, {}, {}, tuple(chips))
 
 
+def kept(engine: FleetEngine) -> list[dict[str, Any]]:
+    """What the workloads' sweeps left, a table each: other prices are solved from it."""
+    if engine.before:
+        return []
+    return [
+        {**plans, WORKLOAD: np.full(len(plans["plan"]), name, dtype=object)}
+        for name, plans in engine.swept.items()
+        if plans
+    ]
+
+
 def refuse(study: Study) -> None:
-    """A purchase plan follows from its prices, so other prices need another run."""
+    """A purchase plan follows from its prices, so other prices are solved, not costed."""
     raise BadStudy(
-        "purchase plans are solved with their prices; run the study again with the new ones"
+        "purchase plans are solved with their prices, which takes as long as a run; use planner "
+        "recost RUN"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -103,11 +103,14 @@ def store_answer(
     costed: Costed | None,
     done: Finished,
     flush: Callable[[Archive], None] = lambda held: None,
-    replayed: Mapping[str, Any] | None = None,
+    beside: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """The end of a run: what is not stored yet, facts, front, options, then summary.
 
-    Plans that were replayed stand where options of other kinds stand.
+    Parameters
+    ----------
+    beside : tables that stand where options of other kinds stand: plans that were replayed, or
+        what the workloads' sweeps of a purchase study left
     """
     sold = {"accelerator": costed.chips} if costed else {}
     facts = facts_used(study, catalog, sold)
@@ -117,7 +120,7 @@ def store_answer(
         held.append_facts(done.run, facts)
         if done.front:
             held.append_front(done.run, _with_fidelity(study, done.front))
-        for sample in (options, dict(replayed or {})):
+        for sample in (options, *beside):
             if sample:
                 held.append_sample(done.run, sample)
         held.finish_run(done.run, done.summary, done.state)

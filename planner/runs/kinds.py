@@ -47,6 +47,7 @@ class Kind:
     is_searchable : its plans can be looked for by a driver, where a sweep would be too long
     nearest : what would have to give where nothing is feasible, of an engine; None where its
         limits are relaxed one by one by sweeping again
+    kept : tables that are kept beside the front, of an engine; None for none
     """
 
     prepare: Callable[[Study], Any]
@@ -60,6 +61,7 @@ class Kind:
     is_searchable: bool = False
     sweep_again: Sweep | None = None
     nearest: Callable[[Any], dict[str, Any]] | None = None
+    kept: Callable[[Any], list[dict[str, Any]]] | None = None
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -117,6 +119,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             keeps_options=False,
             is_limited=lambda study: True,
             nearest=fleet.nearest,
+            kept=fleet.kept,
         ),
     }
 )

@@ -53,6 +53,7 @@ def run_study(
     replays: int | None = None,
     *,
     is_resumed: bool = False,
+    parent: str = "",
 ) -> Finished:
     """Search a study and store everything in the archive.
 
@@ -63,6 +64,7 @@ def run_study(
     budget : ends the search when it is spent
     replays : plans that are replayed at most; None as the study says
     is_resumed : go on with the newest run of the same inputs that did not finish, if there is one
+    parent : the run that is solved anew
 
     Raises
     ------
@@ -76,7 +78,7 @@ def run_study(
     refuse_unknown_dates(engine.study)
     engine = _with_replays(engine, replays)
     terms_of(engine.study.costing, engine.catalog)
-    start = run_start(engine.study, engine.catalog)
+    start = run_start(engine.study, engine.catalog, parent)
     earlier = unfinished(archive, start, now()) if is_resumed else ""
     run = archive.begin_run(start, earlier)
     try:
@@ -138,8 +140,9 @@ def _run(
         summary = replace(summary, nearest={**summary.nearest, **found})
     summary = replace(summary, tiers=refinement.said)
     done = Finished(work.run, "stopped" if stop else "finished", summary, front)
-    rows = refinement.rows
-    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush, rows)
+    kept = kind_of(engine.study).kept
+    beside = [refinement.rows, *(kept(engine) if kept and total.bills else ())]
+    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush, beside)
     return done
 
 

@@ -66,7 +66,6 @@ def test_what_a_purchase_plan_has_no_form_for_is_said(stored):
     """A person would get an internal error for a report of a calendar."""
     folder, db, _ = stored
     for words in (
-        ("recost", "1"),
         ("export", "1", "1", "--to", "focus.csv"),
         ("explain", "1", "1", "--against", "2"),
     ):
