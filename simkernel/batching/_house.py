@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from simkernel.replay.blocks import (
+    free_among_found,
+    hold_found,
+    hold_new,
+    let_go,
+    look_up,
+    publish,
+    publish_own,
+)
 from simkernel.replay.results import (
     BEYOND_BUDGET,
     BEYOND_CONTEXT,
@@ -10,7 +19,7 @@ from simkernel.replay.results import (
     NO_PROMPT,
     SERVED,
 )
-from simkernel.replay.state import Jobs, Limits, Lists, Seats
+from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 
 def refusal_code(
@@ -60,8 +69,59 @@ def tokens_wanted(request: int, jobs: Jobs, limits: Limits) -> int:
     return min(1 + limits.drafted_tokens, left)
 
 
+def first_due(replica: int, jobs: Jobs, lists: Lists, limits: Limits, cache: Cache | None) -> int:
+    """Tokens due of the first who waits, less those that the cache has of its beginning.
+
+    What is found is noted and not held: `reserve_first` does, in the same step.
+    """
+    request = lists[replica].first_waiting
+    due = tokens_due(request, jobs)
+    if cache is None:
+        return due
+    cache.owners[request].found = 0
+    if jobs[request].cached_tokens == 0:
+        cache.owners[request].found = look_up(replica, request, due, limits, cache)
+    return due - cache.owners[request].found * limits.block_tokens
+
+
+def first_needs(
+    replica: int, tokens: int, lists: Lists, limits: Limits, cache: Cache | None
+) -> int:
+    """Free blocks that the first who waits takes with so many tokens beside those found."""
+    needed = blocks_for(tokens, limits)
+    if cache is None:
+        return needed
+    return needed + free_among_found(replica, lists[replica].first_waiting, cache)
+
+
+def reserve_first(
+    replica: int, tokens: int, jobs: Jobs, lists: Lists, limits: Limits, cache: Cache | None
+) -> bool:
+    """Blocks of the first who waits: those found of its beginning, and for so many tokens beside.
+
+    False, and nothing held or taken, if the pool has none.
+    """
+    request = lists[replica].first_waiting
+    held = 0
+    if cache is not None:
+        if first_needs(replica, tokens, lists, limits, cache) > lists[replica].free_blocks:
+            return False
+        if jobs[request].cached_tokens == 0:
+            held = hold_found(replica, request, lists, limits, cache)
+            jobs[request].cached_tokens, jobs[request].blocks = held, held // limits.block_tokens
+            if jobs[request].preemptions == 0:
+                cache.owners[request].hit_tokens = held
+    return take_blocks(replica, request, held + tokens, jobs, lists, limits, cache)
+
+
 def take_blocks(
-    replica: int, request: int, tokens: int, jobs: Jobs, lists: Lists, limits: Limits
+    replica: int,
+    request: int,
+    tokens: int,
+    jobs: Jobs,
+    lists: Lists,
+    limits: Limits,
+    cache: Cache | None,
 ) -> bool:
     """Blocks for so many tokens of one request; False, and nothing taken, if the pool has none."""
     more = blocks_for(tokens, limits) - jobs[request].blocks
@@ -69,6 +129,8 @@ def take_blocks(
         return True
     if more > lists[replica].free_blocks:
         return False
+    if cache is not None:
+        hold_new(replica, request, jobs[request].blocks, more, cache)
     jobs[request].blocks += more
     lists[replica].free_blocks -= more
     in_use = limits.pool_blocks - lists[replica].free_blocks
@@ -77,9 +139,12 @@ def take_blocks(
     return True
 
 
-def free_blocks(replica: int, request: int, jobs: Jobs, lists: Lists) -> None:
-    """Gives all blocks of a request back."""
-    lists[replica].free_blocks += jobs[request].blocks
+def free_blocks(replica: int, request: int, jobs: Jobs, lists: Lists, cache: Cache | None) -> None:
+    """Gives all blocks of a request back; those that others hold too stay in use."""
+    freed = jobs[request].blocks
+    if cache is not None:
+        freed = let_go(replica, request, freed, cache)
+    lists[replica].free_blocks += freed
     jobs[request].blocks = 0
 
 
@@ -112,27 +177,32 @@ def take_in_first(
     lists: Lists,
     limits: Limits,
     seats: Seats,
+    cache: Cache | None,
 ) -> int:
     """The first who waits, with so many tokens of its prompt, into the step.
 
     Gives the number of sequences in the step: as before where the pool has no room for it.
     """
     request = lists[replica].first_waiting
-    if not take_blocks(replica, request, tokens, jobs, lists, limits):
+    if not reserve_first(replica, tokens, jobs, lists, limits, cache):
         return count
     admit_first(replica, jobs, lists, seats)
-    return join(replica, count, request, tokens, seats)
+    return join(replica, count, request, tokens, jobs, limits, seats, cache)
 
 
-def throw_out_last(replica: int, jobs: Jobs, lists: Lists, seats: Seats) -> int:
+def throw_out_last(
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
+) -> int:
     """Puts the last of the running at the head of the queue, its cache lost (recompute)."""
     lists[replica].running_count -= 1
     request = seats[replica, lists[replica].running_count].running
     lists[replica].recomputed_tokens += jobs[request].cached_tokens
     lists[replica].preemptions += 1
     jobs[request].preemptions += 1
+    if cache is not None:
+        publish_own(replica, request, jobs[request].cached_tokens, limits, cache)
     jobs[request].cached_tokens = 0
-    free_blocks(replica, request, jobs, lists)
+    free_blocks(replica, request, jobs, lists, cache)
     jobs[request].behind = lists[replica].first_waiting
     if lists[replica].waiting_count == 0:
         jobs[request].behind = -1
@@ -142,8 +212,22 @@ def throw_out_last(replica: int, jobs: Jobs, lists: Lists, seats: Seats) -> int:
     return request
 
 
-def join(replica: int, count: int, request: int, tokens: int, seats: Seats) -> int:
-    """Writes one sequence into the step; gives the number of sequences in it now."""
+def join(
+    replica: int,
+    count: int,
+    request: int,
+    tokens: int,
+    jobs: Jobs,
+    limits: Limits,
+    seats: Seats,
+    cache: Cache | None,
+) -> int:
+    """Writes one sequence into the step; gives the number of sequences in it now.
+
+    What it computes others can find from now on: they read it later in the same pass.
+    """
+    if cache is not None:
+        publish(replica, request, jobs[request].cached_tokens + tokens, limits, cache)
     seats[replica, count].request = request
     seats[replica, count].tokens = tokens
     return count + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simkernel.batching._house import refusal_code
 from simkernel.batching._one_budget import form_one_budget
-from simkernel.replay.state import Jobs, Limits, Lists, Seats
+from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 
 def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
@@ -16,6 +16,8 @@ def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
     return refusal_code(prompt_tokens, output_tokens, limits, room, budget)
 
 
-def form(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -> int:
+def form(
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
+) -> int:
     """Running first, then whole prompts while the budget lasts."""
-    return form_one_budget(replica, False, jobs, lists, limits, seats)
+    return form_one_budget(replica, False, jobs, lists, limits, seats, cache)

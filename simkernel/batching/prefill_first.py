@@ -12,7 +12,8 @@ sgl-project/sglang, python/sglang/srt/managers/scheduler.py, `get_next_batch_to_
 from __future__ import annotations
 
 from simkernel.batching._house import (
-    blocks_for,
+    first_due,
+    first_needs,
     join,
     refusal_code,
     take_blocks,
@@ -20,7 +21,7 @@ from simkernel.batching._house import (
     tokens_due,
 )
 from simkernel.batching._one_budget import go_on
-from simkernel.replay.state import Jobs, Limits, Lists, Seats
+from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 
 def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
@@ -29,17 +30,19 @@ def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
     return refusal_code(prompt_tokens, output_tokens, limits, limits.pool_blocks, most)
 
 
-def form(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -> int:
+def form(
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
+) -> int:
     """Prompts under way, then new ones, as far as budget, places and blocks go; else decodes."""
-    count, budget = _under_way(replica, jobs, lists, limits, seats)
-    count = _admit(replica, count, budget, jobs, lists, limits, seats)
+    count, budget = _under_way(replica, jobs, lists, limits, seats, cache)
+    count = _admit(replica, count, budget, jobs, lists, limits, seats, cache)
     if count > 0:
         return count
-    return go_on(replica, jobs, lists, limits, seats)[0]
+    return go_on(replica, jobs, lists, limits, seats, cache)[0]
 
 
 def _under_way(
-    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
 ) -> tuple[int, int]:
     """Cut prompts go on, if they find blocks; the sequences in the step, the budget left."""
     count, budget = 0, limits.token_budget
@@ -51,8 +54,8 @@ def _under_way(
             continue
         tokens = min(due, budget)
         cached = jobs[request].cached_tokens + tokens
-        if take_blocks(replica, request, cached, jobs, lists, limits):
-            count = join(replica, count, request, tokens, seats)
+        if take_blocks(replica, request, cached, jobs, lists, limits, cache):
+            count = join(replica, count, request, tokens, jobs, limits, seats, cache)
             budget -= tokens
     return count, budget
 
@@ -65,16 +68,17 @@ def _admit(
     lists: Lists,
     limits: Limits,
     seats: Seats,
+    cache: Cache | None,
 ) -> int:
     """New prompts in order, if they fit whole; each who runs keeps a free block to grow into."""
     while budget > 0 and lists[replica].waiting_count > 0:
         running = lists[replica].running_count
-        due = tokens_due(lists[replica].first_waiting, jobs)
-        left = lists[replica].free_blocks - blocks_for(due, limits)
+        due = first_due(replica, jobs, lists, limits, cache)
+        left = lists[replica].free_blocks - first_needs(replica, due, lists, limits, cache)
         if running >= limits.max_batch or (running > 0 and left < running):
             break
         tokens = min(due, budget)
-        taken = take_in_first(replica, count, tokens, jobs, lists, limits, seats)
+        taken = take_in_first(replica, count, tokens, jobs, lists, limits, seats, cache)
         if taken == count:
             break
         count = taken

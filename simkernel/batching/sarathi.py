@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from simkernel.batching._house import (
     admit_first,
-    blocks_for,
+    first_due,
+    first_needs,
     join,
     refusal_code,
+    reserve_first,
     take_blocks,
     throw_out_last,
     tokens_due,
     tokens_wanted,
 )
-from simkernel.replay.state import Jobs, Limits, Lists, Seats
+from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 
 def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
@@ -35,16 +37,18 @@ def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
     return refusal_code(prompt_tokens, output_tokens, limits, room, most)
 
 
-def form(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -> int:
+def form(
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
+) -> int:
     """Decodes first, then prompts under way, then new ones, each in order of arrival."""
-    count, decoded = _decodes(replica, jobs, lists, limits, seats)
+    count, decoded = _decodes(replica, jobs, lists, limits, seats, cache)
     budget = limits.token_budget - decoded
-    count, budget = _prompts(replica, count, budget, jobs, lists, limits, seats)
-    return _admissions(replica, count, budget, jobs, lists, limits, seats)
+    count, budget = _prompts(replica, count, budget, jobs, lists, limits, seats, cache)
+    return _admissions(replica, count, budget, jobs, lists, limits, seats, cache)
 
 
 def _decodes(
-    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
 ) -> tuple[int, int]:
     count, place, decoded = 0, 0, 0
     while place < lists[replica].running_count:
@@ -52,14 +56,14 @@ def _decodes(
         place += 1
         if _has_prompt_left(request, jobs):
             continue
-        if not _has_free_block(replica, request, jobs, lists, seats):
+        if not _has_free_block(replica, request, jobs, lists, limits, seats, cache):
             break
         tokens = tokens_wanted(request, jobs, limits)
         cached = jobs[request].cached_tokens
-        if not take_blocks(replica, request, cached + tokens, jobs, lists, limits):
+        if not take_blocks(replica, request, cached + tokens, jobs, lists, limits, cache):
             tokens = 1  # drafts wait where the one free block does not hold them
-            take_blocks(replica, request, cached + 1, jobs, lists, limits)
-        count = join(replica, count, request, tokens, seats)
+            take_blocks(replica, request, cached + 1, jobs, lists, limits, cache)
+        count = join(replica, count, request, tokens, jobs, limits, seats, cache)
         decoded += tokens
     return count, decoded
 
@@ -68,16 +72,31 @@ def _has_prompt_left(request: int, jobs: Jobs) -> bool:
     return jobs[request].made_tokens == 0 or tokens_due(request, jobs) > 1
 
 
-def _has_free_block(replica: int, request: int, jobs: Jobs, lists: Lists, seats: Seats) -> bool:
+def _has_free_block(
+    replica: int,
+    request: int,
+    jobs: Jobs,
+    lists: Lists,
+    limits: Limits,
+    seats: Seats,
+    cache: Cache | None,
+) -> bool:
     """One block free, the last ones thrown out if need be; False if it was the last itself."""
     while lists[replica].free_blocks < 1:
-        if throw_out_last(replica, jobs, lists, seats) == request:
+        if throw_out_last(replica, jobs, lists, limits, seats, cache) == request:
             return False
     return True
 
 
 def _prompts(
-    replica: int, count: int, budget: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
+    replica: int,
+    count: int,
+    budget: int,
+    jobs: Jobs,
+    lists: Lists,
+    limits: Limits,
+    seats: Seats,
+    cache: Cache | None,
 ) -> tuple[int, int]:
     place = 0
     while place < lists[replica].running_count and budget > 0:
@@ -85,7 +104,7 @@ def _prompts(
         place += 1
         if _has_prompt_left(request, jobs):
             tokens = min(tokens_due(request, jobs), budget)
-            count = join(replica, count, request, tokens, seats)
+            count = join(replica, count, request, tokens, jobs, limits, seats, cache)
             budget -= tokens
     return count, budget
 
@@ -98,15 +117,17 @@ def _admissions(
     lists: Lists,
     limits: Limits,
     seats: Seats,
+    cache: Cache | None,
 ) -> int:
     while lists[replica].waiting_count > 0 and budget > 0:
         request = lists[replica].first_waiting
-        due = tokens_due(request, jobs)
-        left = lists[replica].free_blocks - blocks_for(due, limits)
+        due = first_due(replica, jobs, lists, limits, cache)
+        left = lists[replica].free_blocks - first_needs(replica, due, lists, limits, cache)
         if lists[replica].running_count >= limits.max_batch or left < limits.watermark_blocks:
             break
-        take_blocks(replica, request, due, jobs, lists, limits)
+        reserve_first(replica, due, jobs, lists, limits, cache)
         admit_first(replica, jobs, lists, seats)
-        count = join(replica, count, request, min(due, budget), seats)
-        budget -= min(due, budget)
+        tokens = min(due, budget)
+        count = join(replica, count, request, tokens, jobs, limits, seats, cache)
+        budget -= tokens
     return count

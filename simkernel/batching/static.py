@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from simkernel.batching._house import (
     admit_first,
+    first_due,
     join,
     refusal_code,
-    take_blocks,
-    tokens_due,
+    reserve_first,
     tokens_wanted,
 )
-from simkernel.replay.state import Jobs, Limits, Lists, Seats
+from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 
 def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
@@ -27,22 +27,27 @@ def refusal(prompt_tokens: int, output_tokens: int, limits: Limits) -> int:
     return refusal_code(prompt_tokens, output_tokens, limits, limits.pool_blocks, whole)
 
 
-def form(replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats) -> int:
+def form(
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
+) -> int:
     """All who run; a new batch, of prompts within the budget, only when nobody does."""
     count = 0
     if lists[replica].running_count > 0:
         while count < lists[replica].running_count:
             request = seats[replica, count].running
-            count = join(replica, count, request, tokens_wanted(request, jobs, limits), seats)
+            tokens = tokens_wanted(request, jobs, limits)
+            count = join(replica, count, request, tokens, jobs, limits, seats, cache)
         return count
     budget = limits.token_budget
     while count < limits.max_batch and lists[replica].waiting_count > 0:
         request = lists[replica].first_waiting
-        tokens = tokens_due(request, jobs)
-        whole = jobs[request].prompt_tokens + jobs[request].output_tokens - 1
-        if tokens > budget or not take_blocks(replica, request, whole, jobs, lists, limits):
+        tokens = first_due(replica, jobs, lists, limits, cache)
+        later = jobs[request].output_tokens - 1
+        if tokens > budget or not reserve_first(
+            replica, tokens + later, jobs, lists, limits, cache
+        ):
             break
         admit_first(replica, jobs, lists, seats)
-        count = join(replica, count, request, tokens, seats)
+        count = join(replica, count, request, tokens, jobs, limits, seats, cache)
         budget -= tokens
     return count

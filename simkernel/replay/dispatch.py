@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from simkernel import plugins
 from simkernel.columns import Codes
-from simkernel.replay.state import Jobs, Limits, Lists, Seats
+from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 
 def form_batch(
-    code: int, replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats
+    code: int,
+    replica: int,
+    jobs: Jobs,
+    lists: Lists,
+    limits: Limits,
+    seats: Seats,
+    cache: Cache | None,
 ) -> int:
     """The batch of the next step, formed by the policy of that code in batching/."""
     policy = plugins.find("batching", plugins.names("batching")[code])
-    return policy.form(replica, jobs, lists, limits, seats)
+    return policy.form(replica, jobs, lists, limits, seats, cache)
 
 
 def refusal(code: int, prompt_tokens: int, output_tokens: int, limits: Limits) -> int:

@@ -4,7 +4,7 @@ Replicas act in the order of their clocks and meet only at arrivals. At one mome
 first, then requests arrive, then batches are formed: so a request that arrives as a step ends may
 join the next, and what a router sees does not depend on the order of the replicas.
 
-What it does not know: any physics (it looks steps up), pipelines, caches shared between requests.
+What it does not know: any physics (it looks steps up), pipelines.
 """
 
 from __future__ import annotations
@@ -148,7 +148,13 @@ def take_off(replica: int, now_s: float, arrival_s: float, house: House) -> bool
         return True
     thrown_before = lists[replica].preemptions
     count = form_batch(
-        house.rules.batching_code, replica, house.jobs, lists, house.limits, house.seats
+        house.rules.batching_code,
+        replica,
+        house.jobs,
+        lists,
+        house.limits,
+        house.seats,
+        house.cache,
     )
     if count == 0 or books[replica].dry_steps > house.rules.most_dry_steps:
         return False
@@ -215,7 +221,7 @@ def let_leave(replica: int, house: House) -> None:
     for place in range(lists[replica].running_count):
         request = seats[replica, place].running
         if jobs[request].made_tokens == jobs[request].output_tokens:
-            free_blocks(replica, request, jobs, lists)
+            free_blocks(replica, request, jobs, lists, house.cache)
         else:
             seats[replica, kept].running = request
             kept += 1

@@ -37,6 +37,7 @@ class Fleet:
     first_accept_frac, later_accept_frac : chance that the first of them is right, and that each
         further one is if all before it are
     copies : neighbouring replicas that step together because they share experts
+    has_prefix_cache : prompts that begin alike share the blocks of their beginning
 
     Raises
     ------
@@ -57,6 +58,7 @@ class Fleet:
     first_accept_frac: float = 0.0
     later_accept_frac: float = 0.0
     copies: int = 1
+    has_prefix_cache: bool = False
 
     def __post_init__(self) -> None:
         faults = [

@@ -118,7 +118,9 @@ def reserve(request: int, now_s: float, decode: House, wires: Wires) -> bool:
     needed = blocks_for(prompt, decode.limits)
     if decode.lists[chosen].free_blocks - needed < running and running > 0:
         return False
-    if not take_blocks(chosen, request, prompt, decode.jobs, decode.lists, decode.limits):
+    if not take_blocks(
+        chosen, request, prompt, decode.jobs, decode.lists, decode.limits, decode.cache
+    ):
         return False
     wires.moves[request].reserved_s = now_s
     wires.moves[request].done_s = done_s(request, now_s, decode, wires)
@@ -165,7 +167,7 @@ def arrive_there(now_s: float, prefill: House, decode: House, wires: Wires) -> i
     request = unseat(wires)
     move = wires.moves[request]
     chosen = move.destination
-    free_blocks(move.source, request, prefill.jobs, prefill.lists)
+    free_blocks(move.source, request, prefill.jobs, prefill.lists, prefill.cache)
     wires.inbound[chosen] -= 1
     wires.counts[ON_WAY] -= 1
     decode.jobs[request].cached_tokens = decode.jobs[request].prompt_tokens

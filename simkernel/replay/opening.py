@@ -10,6 +10,7 @@ import numpy as np
 from simkernel import plugins
 from simkernel.columns import Codes, Floats
 from simkernel.drafting import token_shares
+from simkernel.replay.cache_opening import opened_cache
 from simkernel.replay.engine import NEVER_S
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.requests import Requests
@@ -79,6 +80,7 @@ def opened(requests: Requests, fleet: Fleet, tables: StepTables, run: Run) -> Ho
         limits=_limits(fleet),
         prices=prices_of(tables),
         rules=_rules(requests, fleet, run),
+        cache=opened_cache(requests, fleet),
     )
 
 

@@ -5,14 +5,15 @@ Everything that could be served wrongly without a word is refused here, at the d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from simkernel.columns import Codes, Floats
 from simkernel.errors import BadStudy
-from simkernel.workload import RequestStream
+from simkernel.workload import Prefixes, RequestStream
 
+COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 LATEST_S = 1e8
 """About three years: a stream that starts later counts from an epoch, not from its own start."""
 
@@ -26,6 +27,7 @@ class Requests:
     arrival_s : (n,) never falling, the first may be 0 [s]
     prompt_tokens : (n,) whole numbers, >= 0
     output_tokens : (n,) tokens the request ends after, whole numbers, >= 0
+    prefixes : hashed blocks of the prompts, None where nothing is known of them
 
     Raises
     ------
@@ -41,6 +43,7 @@ class Requests:
     arrival_s: Floats
     prompt_tokens: Codes
     output_tokens: Codes
+    prefixes: Prefixes | None = None
 
     def __post_init__(self) -> None:
         faults = _faults(self)
@@ -53,7 +56,8 @@ class Requests:
     @classmethod
     def of(cls, stream: RequestStream) -> Requests:
         """The columns of a stream that the replay reads; its concurrency goes to `opening.Run`."""
-        return cls(stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
+        columns = (stream.arrival_s, stream.prompt_tokens, stream.output_tokens)
+        return cls(*columns, stream.prefixes)
 
     @classmethod
     def in_order(cls, arrival_s: Floats, prompt_tokens: Codes, output_tokens: Codes) -> Requests:
@@ -66,10 +70,16 @@ class Requests:
 
 
 def _faults(requests: Requests) -> list[str]:
-    lengths = {f.name: np.shape(getattr(requests, f.name)) for f in fields(requests)}
+    lengths = {name: np.shape(getattr(requests, name)) for name in COLUMNS}
     if len(set(lengths.values())) > 1 or any(len(shape) != 1 for shape in lengths.values()):
         return [f"requests have columns of shapes {lengths}; give three columns of one length"]
-    return [*_time_faults(np.asarray(requests.arrival_s)), *_token_faults(requests)]
+    faults = [*_time_faults(np.asarray(requests.arrival_s)), *_token_faults(requests)]
+    hashed = len(requests) if requests.prefixes is None else len(requests.prefixes.starts) - 1
+    if hashed != len(requests):
+        faults.append(
+            f"{len(requests)} requests have hashed blocks of {hashed}; give those of all"
+        )
+    return faults
 
 
 def _time_faults(arrival_s: Floats) -> list[str]:

@@ -33,11 +33,13 @@ class ReplicaTotals:
     steps : that it ran
     busy_s : in steps [s]
     prefill_tokens, decode_tokens : computed, those computed again included
-    recomputed_tokens : of them, computed again after a preemption
+    recomputed_tokens : lost by preemptions, and computed again but for what the cache still has
+    hit_tokens : found in the cache instead of computed, also after a preemption
     preemptions : requests thrown out
     request_s : integral over time of the requests in the house, waiting or running [s]
     running_s : integral over time of the sequences in the batch [s]
     most_blocks, blocks_left : of the pool in use: at most, and at the end
+    holders_left : of blocks of shared beginnings at the end, summed over blocks
     step_j, idle_j : energy in steps and between them, zero without tables of joules [J]
     extended_steps : steps that read a table beyond its last grid point
     end_s : when its last step ended [s]
@@ -48,11 +50,13 @@ class ReplicaTotals:
     prefill_tokens: Codes
     decode_tokens: Codes
     recomputed_tokens: Codes
+    hit_tokens: Codes
     preemptions: Codes
     request_s: Floats
     running_s: Floats
     most_blocks: Codes
     blocks_left: Codes
+    holders_left: Codes
     step_j: Floats
     idle_j: Floats
     extended_steps: Codes
@@ -115,6 +119,7 @@ class ReplayResult:
     prompt_tokens, output_tokens : (n,) as asked
     replica : (n,) where it was routed, -1 where refused
     preemptions : (n,) times it was thrown out and computed again
+    hit_tokens : (n,) of its prompt found in the cache when it was first taken in
     refusal_code : (n,) index into REFUSALS
     totals : of each replica
     token_s : (all output tokens,) when each token came, in order of request, NaN for one refused;
@@ -131,6 +136,7 @@ class ReplayResult:
     output_tokens: Codes
     replica: Codes
     preemptions: Codes
+    hit_tokens: Codes
     refusal_code: Codes
     totals: ReplicaTotals
     token_start: Codes

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from simkernel.columns import Codes
 from simkernel.errors import ReplayStuck
 from simkernel.replay import engine
 from simkernel.replay.fleet import Fleet
@@ -91,6 +92,7 @@ def result_of(house: House) -> ReplayResult:
         output_tokens=_column(jobs.output_tokens),
         replica=_column(times.replica),
         preemptions=_column(jobs.preemptions),
+        hit_tokens=_hits(house, len(jobs)),
         refusal_code=_column(times.refusal_code),
         totals=_totals(house),
         token_start=_column(times.token_start),
@@ -104,8 +106,16 @@ def _column(column: Any) -> Any:
     return np.array(column)
 
 
+def _hits(house: House, count: int) -> Codes:
+    """Tokens of each prompt that were found in the cache."""
+    if house.cache is None:
+        return np.zeros(count, dtype=np.int64)
+    return np.array(house.cache.owners.hit_tokens)
+
+
 def _totals(house: House) -> ReplicaTotals:
-    books, lists = house.books, house.lists
+    books, lists, cache = house.books, house.lists, house.cache
+    nobody = np.zeros(len(books), dtype=np.int64)
     routed = house.times.replica[house.times.replica >= 0]
     requests = np.bincount(routed, minlength=len(books))
     horizon_s = np.max(books.end_s)
@@ -115,11 +125,13 @@ def _totals(house: House) -> ReplicaTotals:
         prefill_tokens=_column(books.prefill_tokens),
         decode_tokens=_column(books.decode_tokens),
         recomputed_tokens=_column(lists.recomputed_tokens),
+        hit_tokens=nobody if cache is None else _column(cache.queues.hit_tokens),
         preemptions=_column(lists.preemptions),
         request_s=books.request_s + requests * house.rules.request_overhead_s,
         running_s=_column(books.running_s),
         most_blocks=_column(lists.most_blocks),
         blocks_left=house.limits.pool_blocks - lists.free_blocks,
+        holders_left=nobody if cache is None else cache.blocks.holders.sum(axis=1),
         step_j=_column(books.step_j),
         idle_j=house.prices.idle_w * (horizon_s - books.busy_s),
         extended_steps=_column(books.extended_steps),

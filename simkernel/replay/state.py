@@ -106,6 +106,65 @@ LOG = _fields(
 """The first steps, as in `results.StepLog`; as many as there are rows."""
 
 
+BLOCKS = np.dtype(
+    [("key", np.int64)]
+    + [(name, np.int32) for name in ("holders", "after", "before", "next", "younger", "older")],
+    align=True,
+)
+"""Every block of each replica, (r, pool_blocks + 1); the first is nobody.
+
+key : of what is in it and may be found, 0 where nothing may
+holders : requests that have it in their caches
+after, before : in the queue of blocks that nobody holds, 0 at its ends
+next : block of another key in the same bucket, 0 at the end
+younger, older : of several blocks with one key a ring in the order they came; the oldest is found
+"""
+
+QUEUES = np.dtype([(name, np.int64) for name in ("used", "first", "last", "hit_tokens")])
+"""Each replica's queue of blocks that nobody holds, (r,).
+
+used : blocks that were ever taken; those beyond come before all in the queue, in order
+first, last : ends of the queue, 0 when empty
+hit_tokens : found in the cache instead of computed, so far
+"""
+
+OWNERS = np.dtype(
+    [(name, np.int64) for name in ("place", "hash", "hashed", "published", "found", "hit_tokens")]
+)
+"""Every request's cache, (n,).
+
+place : of its first block in the table of blocks
+hash : of its first hashed block among the chains
+hashed : full blocks of its prompt whose hash is known
+published : of its blocks, those that others can find
+found : blocks of its beginning found at the last look
+hit_tokens : found in the cache when it was first taken in
+"""
+
+
+class Cache(NamedTuple):
+    """Blocks of all replicas and what is known of requests' beginnings.
+
+    Parameters
+    ----------
+    blocks, queues, owners : as BLOCKS, QUEUES, OWNERS
+    buckets : (r, power of two) the first block of each bucket of keys, 0 where empty
+    table : blocks of every request, one behind the other
+    chains : numbers of hashed blocks as the trace has them, with all before
+    span : blocks of the cache in one block of the trace
+    own_key : from here on keys are of what only the request itself has
+    """
+
+    blocks: Records
+    queues: Records
+    owners: Records
+    buckets: Codes
+    table: Codes
+    chains: Codes
+    span: int
+    own_key: int
+
+
 class Limits(NamedTuple):
     """What each replica can hold and do in a step; the fields are those of `fleet.Fleet`.
 
@@ -202,6 +261,7 @@ class House(NamedTuple):
     """All of it: what a call of the loop is given.
 
     `luck` are tokens that steps make of a decoding sequence, drawn once; one 1 without drafts.
+    `cache` is None where blocks are only counted: nothing of it is compiled then.
     """
 
     counters: Codes
@@ -216,3 +276,4 @@ class House(NamedTuple):
     limits: Limits
     prices: Prices
     rules: Rules
+    cache: Cache | None

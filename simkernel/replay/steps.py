@@ -6,6 +6,8 @@ looked up and summed as if alone, only the requests are told once.
 
 from __future__ import annotations
 
+import math
+
 from simkernel.batching._house import blocks_for, take_blocks, tokens_due
 from simkernel.columns import Codes
 from simkernel.replay.pricing import step_price
@@ -52,7 +54,7 @@ def weigh(replica: int, now_s: float, house: House) -> tuple[int, int, int, int,
             cached = jobs[request].cached_tokens
             cached_tokens += (cached + rounding - 1) // rounding * rounding
             squared += float(chunk) * chunk
-            if cached == 0 and jobs[request].preemptions == 0:
+            if math.isnan(house.times[request].start_s):
                 house.times[request].start_s = now_s
     return tokens, sampled, decodes, context_tokens, prefills, cached_tokens, squared
 
@@ -99,7 +101,9 @@ def repeat_step(replica: int, until_s: float, house: House) -> None:
         for place in range(house.books[replica].flying_sequences):
             request = house.seats[replica, place].request
             cached = house.jobs[request].cached_tokens + steps
-            take_blocks(replica, request, cached, house.jobs, house.lists, house.limits)
+            take_blocks(
+                replica, request, cached, house.jobs, house.lists, house.limits, house.cache
+            )
 
 
 def repeat_decodes(most: int, until_s: float, book: Records, prices: Prices) -> int:

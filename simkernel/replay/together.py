@@ -29,7 +29,13 @@ def form_together(first: int, house: House) -> tuple[int, bool]:
         thrown_before, count = lists[copy].preemptions, 0
         if lists[copy].running_count + lists[copy].waiting_count > 0:
             count = form_batch(
-                house.rules.batching_code, copy, house.jobs, lists, house.limits, house.seats
+                house.rules.batching_code,
+                copy,
+                house.jobs,
+                lists,
+                house.limits,
+                house.seats,
+                house.cache,
             )
         books[copy].flying_sequences = count
         books[copy].flying_steps = 1
@@ -115,7 +121,9 @@ def repeat_together(first: int, until_s: float, house: House) -> None:
             for place in range(books[copy].flying_sequences):
                 request = house.seats[copy, place].request
                 cached = house.jobs[request].cached_tokens + steps
-                take_blocks(copy, request, cached, house.jobs, house.lists, house.limits)
+                take_blocks(
+                    copy, request, cached, house.jobs, house.lists, house.limits, house.cache
+                )
 
 
 def next_step_s(first: int, house: House) -> float:

@@ -132,7 +132,7 @@ def let_move(replica: int, now_s: float, pools: Pools) -> None:
             kept += 1
         elif decode.jobs[request].output_tokens <= 1:
             decode.times[request].first_token_s = decode.times[request].finish_s = now_s
-            free_blocks(replica, request, prefill.jobs, prefill.lists)
+            free_blocks(replica, request, prefill.jobs, prefill.lists, prefill.cache)
         else:
             decode.times[request].start_s = prefill.times[request].start_s
             hand_over(request, replica, now_s, decode, pools.wires)

@@ -135,8 +135,8 @@ def test_a_policy_that_serves_nobody_is_stopped(monkeypatch):
 def test_a_policy_that_makes_no_token_is_stopped(monkeypatch):
     """Steps would go by, evict and reset, and never a token."""
 
-    def compute_and_forget(replica, jobs, lists, limits, seats):
-        count = form(replica, jobs, lists, limits, seats)
+    def compute_and_forget(replica, jobs, lists, limits, seats, cache):
+        count = form(replica, jobs, lists, limits, seats, cache)
         jobs.cached_tokens[seats.request[replica, :count]] = 0
         seats.tokens[replica, :count] = 1
         return count
