@@ -12,16 +12,25 @@ from typing import Any
 
 from costdata import catalog as catalogue
 from costdata.catalog import Catalog
+from costdata.chips import AcceleratorFacts
 from costdata.configs import model_facts, read_model
 from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_asked, stored_plan
 from planner.costing.terms import terms_of
 from planner.documents.cells import harmless
-from planner.exports import bill_of_materials, focus, launch, purchase, serving
+from planner.exports import (
+    bill_of_materials,
+    bridge,
+    focus,
+    launch,
+    purchase,
+    serving,
+    serving_pools,
+)
 from planner.fleet.document import refuse_purchases
 from planner.report.gather import replays_of
 from planner.serving.load import serve_load
-from planner.study.pools import has_pools
+from planner.study.pools import POOLS, has_pools
 from planner.study.read import Study
 from simkernel.errors import BadStudy
 
@@ -67,11 +76,6 @@ def export(
             "columns": list(purchase.COLUMNS), "rows": purchase.order_items(found),
         }  # fmt: skip
     refuse_purchases(record.start.kind, f"--to {to}")
-    if has_pools(study) and to != "focus.csv":
-        raise BadStudy(
-            f"--to {to} is of plans with one pool in this version; export focus.csv, or read the "
-            "parts and degrees of both pools from planner explain"
-        )
     with archive.reading() as held:
         replayed = replays_of(held.sample(record.run)).get(str(found["plan"]))
     if replayed and replayed.is_short:
@@ -116,27 +120,55 @@ def _materials(asked: Asked) -> dict[str, Any]:
 
 
 def _launch(asked: Asked) -> dict[str, Any]:
-    chip = asked.catalog.accelerator(asked.plan["axes"]["accelerator"])
-    if chip.vendor != launch.VENDOR:
-        raise BadStudy(
-            f"--to launch writes scripts for engines on CUDA, which does not run on {chip.name}; "
-            f"export a plan on a GPU of {launch.VENDOR}"
-        )
-    tdp_w = chip.facts["tdp_w"].number
-    per_host = int(asked.plan["axes"].get("chassis_devices", chip.devices_per_host))
-    if asked.study.kind != "serve":
-        script = launch.launch_script(asked.study, asked.plan, per_host, tdp_w)
-        return {"text": script}
+    if asked.study.kind == "serve":
+        return {"text": _serving(asked)}
+    chip, per_host = _gpu(asked)
+    script = launch.launch_script(asked.study, asked.plan, per_host, chip.facts["tdp_w"].number)
+    return {"text": script}
+
+
+def _bridge(asked: Asked) -> dict[str, Any]:
+    chip, per_host = _gpu(asked)
+    script = bridge.bridge_script(asked.study, asked.plan, per_host, chip.facts["tdp_w"].number)
+    return {"text": script}
+
+
+def _serving(asked: Asked) -> str:
+    """The script of a serving plan, of one pool or of two."""
+    if not has_pools(asked.study):
+        return serving.serving_script(asked.study, asked.plan, _served(asked))
+    served = {pool: _served(asked, f"{pool}.") for pool in POOLS}
+    return serving_pools.pools_script(asked.study, asked.plan, served)
+
+
+def _served(asked: Asked, pool: str = "") -> serving.Served:
     model = read_model(asked.study.serving.model)
-    served = serving.Served(
+    chip, per_host = _gpu(asked, pool)
+    return serving.Served(
         model=hugging_face_id(asked.study.serving.model),
         weight_precision=model.weight_precision,
         has_experts=any(kind.mlp == "moe" for kind in model.kinds),
         longest_tokens=serve_load(asked.study).longest_tokens,
         devices_per_host=per_host,
-        tdp_w=tdp_w,
+        tdp_w=chip.facts["tdp_w"].number,
     )
-    return {"text": serving.serving_script(asked.study, asked.plan, served)}
+
+
+def _gpu(asked: Asked, pool: str = "") -> tuple[AcceleratorFacts, int]:
+    """The chip that a script is for, and how many of them a host has.
+
+    Raises
+    ------
+    BadStudy : one of another maker
+    """
+    axes = asked.plan["axes"]
+    chip = asked.catalog.accelerator(axes[f"{pool}accelerator"])
+    if chip.vendor != launch.VENDOR:
+        raise BadStudy(
+            f"--to launch writes scripts for engines on CUDA, which does not run on {chip.name}; "
+            f"export a plan on a GPU of {launch.VENDOR}"
+        )
+    return chip, int(axes.get(f"{pool}chassis_devices", chip.devices_per_host))
 
 
 def hugging_face_id(model: str) -> str:
@@ -155,5 +187,6 @@ FORMS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
     "focus.csv": _focus,
     "bom": _materials,
     "launch": _launch,
+    "launch-bridge": _bridge,
 }
 """Forms that a plan can be exported in."""

@@ -1,20 +1,25 @@
 """What a plan buys, item by item, with prices and lead times.
 
-Counts and prices are those the plan was priced with; the rows sum to its `capex_usd`.
+Counts and prices are those the plan was priced with; the rows sum to its `capex_usd`. Pools of
+their own are ordered apart: a switch that joins them is in the lot of one.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from costdata.catalog import Catalog
+from costdata.hardware_cost import Hardware, hardware_usd
 from planner.calibration.kernels import TABLES
 from planner.costing.items import ITEMS, UNITS, WORDS, counts_of
-from planner.costing.price_desk import Bought, bought_by, desk_of
+from planner.costing.price_desk import bought_by, desk_of
+from planner.costing.quoted import is_pooled
+from planner.study.pools import DECODE, POOLS, PREFILL
 from planner.study.read import Study
 from simkernel.errors import BadStudy
 
@@ -27,12 +32,14 @@ LEAD_TIMES = TABLES / "rules" / "lead_times.csv"
 BOUGHT = ("accelerator", "devices", "supernode_devices", "oversubscription")
 """Axes that say what is bought."""
 
+POOL_WORDS = {PREFILL: "prompts", DECODE: "answers"}
+
 SHAPED = ("scaleout_fabric", "scaleup_topology", "scaleup_gbytes_per_s", "chassis_devices")
 """Further ones, which hardware alone does not have."""
 
 
 def bill_rows(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Items of a plan, the dearest kind first.
+    """Items of a plan, pool by pool, the dearest kind first.
 
     Parameters
     ----------
@@ -48,15 +55,14 @@ def bill_rows(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> list[d
             f'plan {plan["plan"]} is had by acquire = "{study.costing.acquire}" and buys nothing; '
             'recost it with costing.acquire = "buy", or export focus.csv'
         )
-    bought = _bought(study, catalog, plan)
-    leads = lead_weeks()
-    rows = []
-    for item, (what, quantity, unit) in _items(bought, plan).items():
-        usd = sum(paid[name] for name in ITEMS[item])
-        if quantity:
-            row = {"item": item, "what": what, "quantity": quantity, "unit": unit}
-            row |= {"unit_usd": usd / quantity, "usd": usd, **leads.get(item, {})}
-            rows.append({name: row.get(name, "") for name in COLUMNS})
+    leads, rows = lead_weeks(), []
+    for lot in _lots(study, catalog, plan):
+        for item, (what, quantity, unit) in _items(lot).items():
+            if quantity:
+                usd = sum(lot.usd[name] for name in ITEMS[item])
+                row = {"item": item, "what": what, "quantity": quantity, "unit": unit}
+                row |= {"unit_usd": usd / quantity, "usd": usd, **leads.get(item, {})}
+                rows.append({name: row.get(name, "") for name in COLUMNS})
     return rows
 
 
@@ -73,33 +79,87 @@ def lead_weeks() -> dict[str, dict[str, str]]:
         }
 
 
-def _bought(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> Bought:
-    """The counts of one plan."""
-    bought = [*BOUGHT, *(name for name in SHAPED if name in plan["axes"])]
-    columns = {name: np.array([plan["axes"][name]]) for name in bought}
-    working = plan["metrics"].get("used_per_domain", plan["axes"]["supernode_devices"])
-    columns["used_per_domain"] = np.array([working])  # hardware alone: all of a domain works
-    columns["it_mean_w"] = np.array([plan["metrics"]["it_mean_w"]])
-    return bought_by(desk_of(study, catalog, [plan["axes"]["accelerator"]]), columns)
+@dataclass(frozen=True)
+class _Lot:
+    """What one pool buys, or all of a plan that has none.
+
+    `own` is what it is for, "" of a plan without pools; `facility_w` are those of a building that
+    is built for the whole plan.
+    """
+
+    own: str
+    chip: str
+    part: Hardware
+    usd: Mapping[str, float]
+    facility_w: float
 
 
-def _items(bought: Bought, plan: Mapping[str, Any]) -> dict[str, tuple[str, float, str]]:
+def _lots(study: Study, catalog: Catalog, plan: Mapping[str, Any]) -> list[_Lot]:
+    """Hardware of a plan by pool, with what is paid for it; a building stands in the last."""
+    axes, is_apart = plan["axes"], is_pooled(plan["axes"])
+    chips = [axes[f"{pool}.accelerator"] for pool in POOLS] if is_apart else [axes["accelerator"]]
+    desk = desk_of(study, catalog, list(dict.fromkeys(chips)))
+    bought = bought_by(desk, _columns(plan, POOLS if is_apart else ()))
+    parts = [Hardware(bought.bill, bought.quoted, bought.made), *bought.beside]
+    paid: Mapping[str, float] = plan["ledgers"]["capex_usd"]["terms"]
+    facility_w = plan["metrics"]["provisioned_w"] * (paid["facility"] > 0)
+    if not is_apart:
+        return [_Lot("", chips[0], parts[0], paid, facility_w)]
+    terms, last = desk.terms.take(np.zeros(1, np.int64)), len(parts) - 1
+    return [
+        _Lot(
+            own=f", for {POOL_WORDS[pool]}",
+            chip=chip,
+            part=part,
+            usd={
+                **_numbers(hardware_usd(part.bill, part.prices, terms)),
+                "facility": paid["facility"] * (at == last),
+            },
+            facility_w=facility_w * (at == last),
+        )
+        for at, (pool, chip, part) in enumerate(zip(POOLS, chips, parts, strict=True))
+    ]
+
+
+def _numbers(terms: Mapping[str, Any]) -> dict[str, float]:
+    """Terms of one row as numbers."""
+    return {name: float(np.asarray(value).item()) for name, value in terms.items()}
+
+
+def _columns(plan: Mapping[str, Any], pools: Sequence[str]) -> dict[str, Any]:
+    """The plan as columns of one row, under the names that the price desk reads."""
+    axes, metrics = plan["axes"], plan["metrics"]
+    columns = {"it_mean_w": np.array([metrics["it_mean_w"]])}
+    for own in [f"{pool}." for pool in pools] or [""]:
+        for name in (*BOUGHT, *SHAPED):
+            if (value := axes.get(f"{own}{name}", axes.get(name))) is not None:
+                columns[f"{own}{name}"] = np.array([value])
+        used = metrics.get(f"{own}used_per_domain", axes[f"{own}supernode_devices"])
+        columns[f"{own}used_per_domain"] = np.array(
+            [used]
+        )  # hardware alone: all of a domain works
+    return columns
+
+
+def _items(lot: _Lot) -> dict[str, tuple[str, float, str]]:
     """Item to what it is, how many, and of which unit."""
-    bill = bought.bill
-    chip = plan["axes"]["accelerator"]
+    bill = lot.part.bill
     spare = f", {bill.spare_units[0]:.0f} of them spare" if bill.spare_units[0] else ""
-    is_built = plan["ledgers"]["capex_usd"]["terms"]["facility"] > 0
     counts = counts_of(bill)
-    counts["nics"] *= bought.quoted.nic_usd[0] > 0
-    counts["facility"] = plan["metrics"]["provisioned_w"] * is_built
+    counts["nics"] *= lot.part.prices.nic_usd[0] > 0
+    counts["facility"] = lot.facility_w
     more = {
-        "servers": f" of {bill.devices_per_unit[0]:.0f} x {chip}{spare}",
+        "servers": f" of {bill.devices_per_unit[0]:.0f} x {lot.chip}{spare}",
         "switches": f", {bill.tiers[0]:.0f} layers",
         "domain_network": f": {bill.domain_switches[0]:.0f} switches, "
         f"{bill.domain_optics[0]:.0f} optics, {bill.domain_fibres[0]:.0f} fibre and "
         f"{bill.domain_cables[0]:.0f} copper cables",
     }
     return {
-        item: (WORDS[item] + more.get(item, ""), counts[item], UNITS.get(item, "W"))
+        item: (
+            WORDS[item] + more.get(item, "") + ("" if item == "facility" else lot.own),
+            counts[item],
+            UNITS.get(item, "W"),
+        )
         for item in ITEMS
     }

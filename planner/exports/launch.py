@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.exports.serving import power_limit
@@ -104,26 +104,54 @@ def launch_script(
     ------
     BadStudy : another kind of study, or decisions that Megatron-Core cannot be told; all at once
     """
-    if study.kind != "train":
-        raise BadStudy(f"--to launch writes training plans; this is a study of {study.kind}")
-    words = [f"    {flag} {value}".rstrip() for flag, value in megatron_arguments(study, plan)]
+    words = [f"{flag} {value}".rstrip() for flag, value in megatron_arguments(study, plan)]
+    asked = (
+        ': "${MODEL_ARGS:?layers, widths, heads and experts, as your checkpoint has them}"',
+        ': "${DATA_ARGS:?data, tokenizer, checkpoints}"',
+    )
+    command = "pretrain_gpt.py $MODEL_ARGS $DATA_ARGS"
+    return training_job(study, plan, devices_per_host, tdp_w, asked, command, words)
+
+
+def training_job(
+    study: Study,
+    plan: Mapping[str, Any],
+    devices_per_host: int,
+    tdp_w: float,
+    asked: Sequence[str],
+    command: str,
+    words: Sequence[str],
+) -> str:
+    """A Slurm script that starts one process for each device of a plan.
+
+    Parameters
+    ----------
+    asked : lines that ask for what the plan does not decide
+    command, words : the Python script, and what it is told
+
+    Raises
+    ------
+    BadStudy : some hosts would be part full
+    """
     nodes, tasks = _hosts(int(plan["axes"]["devices"]), devices_per_host)
     lines = [
         "#!/bin/bash",
         f"#SBATCH --job-name={shlex.quote(study.name)}",
         f"#SBATCH --nodes={nodes}",
-        f"#SBATCH --ntasks-per-node={tasks}",
+        "#SBATCH --ntasks-per-node=1",
         f"#SBATCH --gpus-per-node={tasks}",
         f"# plan {plan['plan']} of run {plan['run']}: {plan['axes']['devices']} "
         f"{plan['axes']['accelerator']}, data parallel {plan['axes']['data_parallel']}",
         "set -eu",
-        ': "${MODEL_ARGS:?layers, widths, heads and experts, as your checkpoint has them}"',
-        ': "${DATA_ARGS:?data, tokenizer, checkpoints}"',
+        *asked,
         *power_limit(plan["axes"]["power_cap_frac"], tdp_w),
         _connections(plan["axes"]),
-        "srun python pretrain_gpt.py $MODEL_ARGS $DATA_ARGS \\",
+        'HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)',
+        f"srun torchrun --nnodes $SLURM_NNODES --nproc-per-node {tasks} \\",
+        '    --rdzv-backend c10d --rdzv-id $SLURM_JOB_ID --rdzv-endpoint "$HEAD:29500" \\',
+        f"    {command} \\",
     ]
-    return "\n".join([*lines, " \\\n".join(words)])
+    return "\n".join([*lines, " \\\n".join(f"    {word}" for word in words)])
 
 
 def megatron_arguments(study: Study, plan: Mapping[str, Any]) -> tuple[Argument, ...]:
@@ -131,8 +159,10 @@ def megatron_arguments(study: Study, plan: Mapping[str, Any]) -> tuple[Argument,
 
     Raises
     ------
-    BadStudy : decisions without an argument, all at once
+    BadStudy : another kind of study, or decisions without an argument, all at once
     """
+    if study.kind != "train":
+        raise BadStudy(f"--to launch writes training plans; this is a study of {study.kind}")
     axes = plan["axes"]
     faults = _faults(axes)
     if faults:

@@ -11,6 +11,7 @@ from small import DENSE, planner, with_lines
 
 from planner.archive.store import Archive
 from planner.costing.recost import stored_study
+from planner.exports.bridge import bridge_overrides
 from planner.exports.focus import COLUMNS, focus_rows, totals
 from planner.exports.launch import DEGREES, launch_script, megatron_arguments
 from simkernel.errors import BadStudy
@@ -155,7 +156,7 @@ def test_a_person_gets_a_csv_file(workspace):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--to", "docx"), "wanted focus.csv, bom, launch"),
+        (("--to", "docx"), "wanted focus.csv, bom, launch, launch-bridge"),
         (("--to", "focus.csv", "--start", "soon"), "wanted a day"),
     ],
 )
@@ -169,6 +170,7 @@ def test_what_cannot_be_exported_is_refused(workspace, words, told):
 def read_back(script):
     """Arguments and Slurm counts of a script."""
     words = script.replace("\\\n", " ").split("pretrain_gpt.py")[1].split()
+    assert "torchrun --nnodes $SLURM_NNODES --nproc-per-node" in script
     flags = {}
     for i, word in enumerate(words):
         if word.startswith("--"):
@@ -183,7 +185,9 @@ def test_a_script_read_back_is_the_plan(exported, plan):
     axes = plan["axes"]
     for flag, axis in DEGREES.items():
         assert int(flags[flag]) == axes[axis]
-    devices = slurm["nodes"] * slurm["ntasks-per-node"]
+    devices = slurm["nodes"] * slurm["gpus-per-node"]
+    assert slurm["ntasks-per-node"] == 1  # torchrun starts one process a device
+    assert f"--nproc-per-node {slurm['gpus-per-node']} " in exported("launch")["text"]
     assert devices == axes["devices"]
     degrees = [axes[n] for n in ("tensor_parallel", "pipeline_parallel", "context_parallel")]
     assert devices == axes["data_parallel"] * degrees[0] * degrees[1] * degrees[2]
@@ -195,6 +199,65 @@ def test_a_script_read_back_is_the_plan(exported, plan):
     assert ("--sequence-parallel" in flags) == (axes["tensor_parallel"] > 1)
     assert ("--use-distributed-optimizer" in flags) == (axes["zero_stage"] == 1)
     assert "--bf16" in flags
+
+
+def overrides_of(script):
+    """Fields that a script of Megatron-Bridge sets."""
+    words = script.split("$DATA_OVERRIDES")[1].replace("\\\n", " ").split()
+    return dict(word.split("=") for word in words)
+
+
+BRIDGE_DEGREES = {
+    "model.tensor_model_parallel_size": "tensor_parallel",
+    "model.pipeline_model_parallel_size": "pipeline_parallel",
+    "model.context_parallel_size": "context_parallel",
+    "model.expert_model_parallel_size": "expert_parallel",
+    "model.expert_tensor_parallel_size": "expert_tensor_parallel",
+    "train.micro_batch_size": "micro_batch_sequences",
+    "train.global_batch_size": "global_batch_sequences",
+}
+
+
+def test_a_script_of_the_bridge_read_back_is_the_plan(exported, plan):
+    """The recipe's own degrees, batch, lengths or recompute would run under the plan's name."""
+    text = exported("launch-bridge")["text"]
+    found, axes = overrides_of(text), plan["axes"]
+    for field, axis in BRIDGE_DEGREES.items():
+        assert int(found[field]) == axes[axis]
+    assert found["model.seq_length"] == found["dataset.seq_length"] == "8192"
+    samples = int(found["train.train_samples"]) * 8192
+    assert samples == pytest.approx(1e12, rel=1e-6)
+    assert found["mixed_precision"] == "bf16_mixed"
+    assert found["model.recompute_granularity"] == (
+        "null" if axes["recompute"] == "none" else axes["recompute"]
+    )
+    assert found["ddp.use_distributed_optimizer"] == str(axes["zero_stage"] >= 1).lower()
+    assert "run_recipe.py --recipe $RECIPE" in text
+    assert f"#SBATCH --nodes={axes['devices'] // 8}" in text
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_every_argument_of_a_plan_has_a_field_of_the_bridge(workspace, plan, stage, recompute):
+    """A decision would be left to the recipe, or the export end in a traceback."""
+    study = stored_study(Archive(workspace.db).run("1"))
+    axes = {**plan["axes"], "zero_stage": stage, "recompute": recompute, "shard_devices": 8}
+    axes |= {"data_parallel": 16, "context_parallel": 2, "tensor_parallel": 1, "devices": 32}
+    axes |= {"expert_parallel": 8, "schedule": "combined_1f1b", "virtual_stages": 2}
+    axes |= {"first_stage_layers": 3, "last_stage_layers": 2, "precision": "mxfp8"}
+    found = dict(bridge_overrides(study, {**plan, "axes": axes}))
+    fully = str(stage > 1).lower()
+    assert found["ddp.use_megatron_fsdp"] == found["dist.use_megatron_fsdp"] == fully
+    assert found["ddp.use_distributed_optimizer"] == str(stage > 0).lower()
+    assert found["ddp.num_distributed_optimizer_instances"] == "4"
+    assert found["model.virtual_pipeline_model_parallel_size"] == "2"
+    assert found["model.num_layers_in_first_pipeline_stage"] == "3"
+    assert found["model.num_layers_in_last_pipeline_stage"] == "2"
+    assert found["model.cp_comm_type"] == "p2p"
+    assert found["model.sequence_parallel"] == "false"
+    assert found["comm_overlap.overlap_moe_expert_parallel_comm"] == "true"
+    assert found["mixed_precision"] == "bf16_with_mxfp8_mixed"
+    assert len(found) == len(bridge_overrides(study, {**plan, "axes": axes}))
 
 
 def test_what_the_engine_cannot_be_told_is_refused(plan, dense):

@@ -70,9 +70,9 @@ def sglang_means(flags, text):
     copies = int(flags.get("--dp-size", 1))
     assert (copies > 1) == ("--enable-dp-attention" in flags)
     stage, expert = int(flags["--tp-size"]), int(flags["--ep-size"])
-    is_chunked = "--enable-mixed-chunk" in flags
     chunk = int(flags["--chunked-prefill-size"])
-    assert is_chunked or chunk == -1
+    is_chunked, is_alone = chunk != -1, "--disaggregation-mode" in flags
+    assert ("--enable-mixed-chunk" in flags) == (is_chunked and not is_alone)
     return {
         "tensor_parallel": stage // copies,
         "pipeline_parallel": int(flags["--pp-size"]),
