@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -62,19 +64,6 @@ def model(linear: Linear, objective: Terms, fixed: float) -> Model:
     return Model(engine, np.array(linear.whole, dtype=bool))
 
 
-def add_row(one: Model, terms: Terms, low: float = -np.inf, high: float = np.inf) -> None:
-    """A row more."""
-    places = np.array(list(terms), dtype=np.int32)
-    one.engine.addRow(low, high, len(places), places, np.array(list(terms.values()), float))
-
-
-def add_column(one: Model, cost: float, rows: Terms) -> None:
-    """A column more, from 0 on."""
-    places = np.array(list(rows), dtype=np.int32)
-    values = np.array(list(rows.values()), float)
-    one.engine.addCol(cost, 0.0, np.inf, len(places), places, values)
-
-
 def set_whole(one: Model, whole: np.ndarray) -> None:
     """Which columns have to be whole from now on; (c,)."""
     count = len(whole)
@@ -88,7 +77,13 @@ def fix(one: Model, columns: Codes, values: Floats) -> None:
     one.engine.changeColsBounds(len(places), places, values, values)
 
 
-def solved(one: Model, gap_frac: float, limit_s: float, start: Floats | None) -> Answer:
+def solved(
+    one: Model,
+    gap_frac: float,
+    limit_s: float,
+    start: Floats | None,
+    tell: Callable[[Answer], None] | None = None,
+) -> Answer:
     """The best solution in a time.
 
     Parameters
@@ -96,8 +91,11 @@ def solved(one: Model, gap_frac: float, limit_s: float, start: Floats | None) ->
     gap_frac : at which it may stop
     limit_s : after which it gives the best so far [s]
     start : columns to begin with
+    tell : given each better solution while it looks for the best
     """
     engine = one.engine
+    if tell is not None:
+        _listened(one, tell)
     engine.setOptionValue("mip_rel_gap", gap_frac)
     engine.setOptionValue("time_limit", limit_s)
     if start is not None and len(start) == len(one.whole) and np.isfinite(start).all():
@@ -111,10 +109,29 @@ def solved(one: Model, gap_frac: float, limit_s: float, start: Floats | None) ->
     if word == "unbounded" or not is_there:
         return Answer(_sure(word, one, limit_s), np.nan, np.nan, np.nan,
                       np.full(len(one.whole), np.nan))  # fmt: skip
-    columns = np.array(engine.getSolution().col_value)[: len(one.whole)]
-    columns[one.whole] = np.rint(columns[one.whole])
+    columns = _rounded(np.array(engine.getSolution().col_value), one)
     value = float(info.objective_function_value)
     return Answer(word, value, float(info.mip_dual_bound), float(info.mip_gap), columns)
+
+
+def _listened(one: Model, tell: Callable[[Answer], None]) -> None:
+    """Have each better solution told with the bound of that moment."""
+
+    def better(event: Any) -> None:
+        found = event.data_out
+        columns = _rounded(np.array(found.mip_solution), one)
+        value, bound = float(found.objective_function_value), float(found.mip_dual_bound)
+        gap = abs(value - bound) / max(abs(value), 1e-9)
+        tell(Answer("feasible", value, bound, gap, columns))
+
+    one.engine.cbMipImprovingSolution.subscribe(better)
+
+
+def _rounded(columns: Floats, one: Model) -> Floats:
+    """A solution with whole numbers where they are to be whole; (c,)."""
+    found = columns[: len(one.whole)].copy()
+    found[one.whole] = np.rint(found[one.whole])
+    return found
 
 
 def _sure(word: str, one: Model, limit_s: float) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
 
 import numpy as np
 
@@ -72,6 +74,20 @@ class Linear:
         self.values += list(terms.values())
         self.row_low.append(low)
         self.row_high.append(high)
+
+    def again(self) -> Linear:
+        """The same once more, to be written on."""
+        return Linear(*(copy(getattr(self, field.name)) for field in fields(self)))
+
+    def with_column(self, rows: Terms) -> tuple[Linear, int]:
+        """The same with a column more, from 0 on, in some rows; and its place."""
+        found = Linear(lower=[*self.lower], upper=[*self.upper], whole=[*self.whole])
+        column = found.column()
+        for row, (first, last) in enumerate(pairwise([*self.starts, len(self.places)])):
+            terms = dict(zip(self.places[first:last], self.values[first:last], strict=True))
+            more = {column: rows[row]} if row in rows else {}
+            found.row({**terms, **more}, self.row_low[row], self.row_high[row])
+        return found, column
 
 
 @dataclass

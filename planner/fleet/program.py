@@ -5,21 +5,22 @@ Whole units are bought and rented, whole replicas serve, runs begin in whole per
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from planner.fleet import highs
+from planner.fleet.apart import searched_apart
 from planner.fleet.bounds import Bounds
 from planner.fleet.energy import Sums
 from planner.fleet.linear import Linear, value_of
 from planner.fleet.plan import Left, Plan, Running
 from planner.fleet.problem import Problem
+from planner.fleet.search import Written
 from planner.fleet.supply import HELD, Supply
 from planner.fleet.tail import Tail
-from planner.fleet.windows import is_large, is_long, solved_by_windows
+from planner.fleet.windows import is_large, is_long
 from planner.fleet.work import Work
 from simkernel.columns import Codes, Floats
 from simkernel.errors import PlanError
@@ -34,8 +35,8 @@ period."""
 OBJECTIVES = (COST, CARBON, PEAK, TAIL, FLOP)
 MW = 1e6
 
-SHARE = 0.3
-"""Of the time, for a plan to begin a search with."""
+LEAST_GAP = 1e-6
+"""At which a least relaxation is told."""
 
 
 @dataclass(frozen=True)
@@ -90,27 +91,27 @@ class Program:
             if name not in OBJECTIVES:
                 raise PlanError(f"objective {name!r}; wanted {', '.join(OBJECTIVES)}")
         sign = -1.0 if objective == FLOP else 1.0
-        model, begun = self._model(objective, sign, bounds or {}), time.monotonic()
-        if is_large(model):
-            return self._plan(solved_by_windows(model, self._when(), gap_frac, limit_s), sign)
+        written = self._written(objective, sign, bounds or {})
         first = None if start is None else start.columns
-        if first is None and is_long(model):
-            other = self._model(objective, sign, bounds or {})
-            near = solved_by_windows(other, self._when(), gap_frac, SHARE * limit_s)
-            if near.status in ("optimal", "infeasible"):
-                return self._plan(near, sign)
-            first = near.columns
-        left_s = max(limit_s - (time.monotonic() - begun), 1.0)
-        return self._plan(highs.solved(model, gap_frac, left_s, first), sign)
+        return self._plan(self._answer(written, gap_frac, limit_s, first), sign)
 
-    def _model(self, objective: str, sign: float, bounds: Mapping[str, float]) -> highs.Model:
-        """The program in the solver, to be minimised within bounds on other objectives."""
+    def _answer(
+        self, written: Written, gap_frac: float, limit_s: float, first: Floats | None
+    ) -> highs.Answer:
+        """The best solution in a time: of a long program searched apart, so that it is kept."""
+        if is_long(written.whole_numbers):
+            return searched_apart(written, gap_frac, limit_s, first)
+        return highs.solved(written.model, gap_frac, limit_s, first)
+
+    def _written(self, objective: str, sign: float, bounds: Mapping[str, float]) -> Written:
+        """The program to be minimised within bounds on other objectives."""
         terms, fixed = self.terms[objective]
-        model = highs.model(self.linear, {c: sign * v for c, v in terms.items()}, sign * fixed)
+        linear = self.linear.again() if bounds else self.linear
         for name, bound in bounds.items():
             own, held = self.terms[name]
-            highs.add_row(model, own, high=bound - held)
-        return model
+            linear.row(own, high=bound - held)
+        least = {column: sign * value for column, value in terms.items()}
+        return Written(linear, least, sign * fixed, self._when())
 
     def _when(self) -> Codes:
         """Period in which each column is decided, -1 for those of none; (c,)."""
@@ -139,18 +140,17 @@ class Program:
         -----
         A program too large for one search is relaxed, so what it says may be too little.
         """
-        model = highs.model(self.linear, {}, 0.0)
-        if is_large(model):
-            highs.set_whole(model, np.zeros(len(model.whole), dtype=bool))
         rows: dict[int, float] = {}
         for name in slack.limits:
             for row, step in self.linear.limits[name]:
                 high, low = self.linear.row_high[row], self.linear.row_low[row]
                 bound = high if np.isfinite(high) else low
                 rows[row] = np.sign(step) * abs(bound) if slack.together else step
-        highs.add_column(model, 1.0, rows)
-        found = highs.solved(model, 1e-6, limit_s, None)
-        return found.value
+        linear, column = self.linear.with_column(rows)
+        written = Written(linear, {column: 1.0}, 0.0, np.append(self._when(), -1))
+        if is_large(written.whole_numbers):
+            linear.whole = [False] * len(linear.whole)
+        return self._answer(written, LEAST_GAP, limit_s, None).value
 
     def _value_of(self, objective: str) -> tuple[dict[int, float], float]:
         """An objective as terms over columns, and the part that does not depend on them."""

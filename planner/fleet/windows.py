@@ -9,6 +9,7 @@ are decided window by window, what comes later relaxed and what came before kept
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -31,17 +32,23 @@ LEAST_WHOLE = 300
 """Whole numbers from which on a search begins with what the windows found."""
 
 
-def is_long(one: Model) -> bool:
-    """A program whose search needs a plan to begin with."""
-    return int(one.whole.sum()) > LEAST_WHOLE
+def is_long(whole_numbers: int) -> bool:
+    """A program whose search needs a plan to begin with, and may outlast its time."""
+    return whole_numbers > LEAST_WHOLE
 
 
-def is_large(one: Model) -> bool:
+def is_large(whole_numbers: int) -> bool:
     """A program that is decided by windows."""
-    return int(one.whole.sum()) > MOST_WHOLE
+    return whole_numbers > MOST_WHOLE
 
 
-def solved_by_windows(one: Model, when: Codes, gap_frac: float, limit_s: float) -> Answer:
+def solved_by_windows(
+    one: Model,
+    when: Codes,
+    gap_frac: float,
+    limit_s: float,
+    tell: Callable[[Answer], None] = lambda answer: None,
+) -> Answer:
     """A plan and its proved gap; status "infeasible" where the relaxation is.
 
     Parameters
@@ -49,6 +56,7 @@ def solved_by_windows(one: Model, when: Codes, gap_frac: float, limit_s: float) 
     one : program in the solver
     when : period in which a column is decided, -1 for what belongs to none; (c,)
     gap_frac, limit_s : as for `highs.solved`
+    tell : given the bound, with columns of NaN, as soon as it is known
 
     References
     ----------
@@ -59,6 +67,8 @@ def solved_by_windows(one: Model, when: Codes, gap_frac: float, limit_s: float) 
     relaxed = highs.solved(one, gap_frac, limit_s, None)
     if not np.isfinite(relaxed.value):
         return relaxed
+    nothing = np.full(len(one.whole), np.nan)
+    tell(Answer("relaxed", np.nan, relaxed.value, np.nan, nothing))
     last = int(when.max())
     found = relaxed
     for first in range(0, last + 1, WINDOW):
