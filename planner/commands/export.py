@@ -15,7 +15,9 @@ def export(
     plan: Annotated[
         str, typer.Argument(help="a plan of the run, or 1 for the first", metavar="PLAN")
     ],
-    to: Annotated[str, typer.Option("--to", help="focus.csv, bom, launch or launch-bridge", metavar="FORM")],
+    to: Annotated[
+        str, typer.Option("--to", help="focus.csv, bom, launch or launch-bridge", metavar="FORM")
+    ],
     site: Annotated[
         str, typer.Option("--site", help="a site of the study; else the plan's own")
     ] = "",
