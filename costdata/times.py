@@ -1,7 +1,7 @@
 """What a user timed on chips, joined with the curves of those chips.
 
-product_times.csv and collective_times.csv of the user's own tables. We ship no such rows: our own
-timings are inside the curves that were fitted to them.
+product_times.csv, collective_times.csv and part_times.csv of the user's own tables. We ship no
+such rows: our own timings are inside the curves that were fitted to them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from simkernel.timed_over_curves import (
     product_curve_s,
     timed_of,
 )
+from simkernel.timed_parts import PARTS, PartTimes, least_part_s, part_lines
 
-PRODUCTS, COLLECTIVES = "product_times", "collective_times"
-TABLES = (PRODUCTS, COLLECTIVES)
+PRODUCTS, COLLECTIVES, PARTS_OF_STEPS = "product_times", "collective_times", "part_times"
+TABLES = (PRODUCTS, COLLECTIVES, PARTS_OF_STEPS)
 IN_STEP = "in_step"
 
 FASTER_FRAC = 0.02
@@ -45,13 +46,15 @@ def timed_chips(tables: Tables, rows: Sequence[Row]) -> Chips:
     names = [row.name for row in rows]
     products = product_times(tables.get(PRODUCTS, {}).values(), names)
     messages = message_times(tables.get(COLLECTIVES, {}).values(), names)
-    if not len(products) and not len(messages):
+    parts = part_times(tables.get(PARTS_OF_STEPS, {}).values(), names)
+    if not len(products) and not len(messages) and not len(parts):
         raise MissingFact(
             f"nothing was timed on {', '.join(names)} in the tables of the study; import what "
             "was (planner import) and name the folder under study.tables, or take "
             'compute = "roofline"'
         )
-    return replace(chips, timed=timed_of(chips, products, messages))
+    timed = timed_of(chips, products, messages)
+    return replace(chips, timed=replace(timed, parts=part_lines(chips, parts)))
 
 
 def product_times(rows: Iterable[Row], names: Sequence[str]) -> ProductTimes:
@@ -84,6 +87,21 @@ def message_times(rows: Iterable[Row], names: Sequence[str]) -> MessageTimes:
     return _columns(MessageTimes, found)
 
 
+def part_times(rows: Iterable[Row], names: Sequence[str]) -> PartTimes:
+    """Rows of part_times.csv as columns; those of other chips are left out."""
+    measured = ("tokens_per_sequence", "passes", "flop", "moved_bytes", "seconds")
+    found = [
+        (
+            names.index(row.text("accelerator")),
+            PARTS.index(row.text("part")),
+            *(row.need(name) for name in measured),
+        )
+        for row in rows
+        if row.text("accelerator") in names
+    ]
+    return _columns(PartTimes, found)
+
+
 def imports_told(tables: Tables) -> str:
     """On which imports, by name and digest, and on how many times kernels stand, in words."""
     counts = {table: len(tables.get(table, {})) for table in TABLES}
@@ -92,13 +110,14 @@ def imports_told(tables: Tables) -> str:
         for row in tables.get("imports", {}).values()
     ]
     return (
-        f"products and collectives by {counts[PRODUCTS]:,} and {counts[COLLECTIVES]:,} times of "
+        f"products, collectives and parts of steps by {counts[PRODUCTS]:,}, "
+        f"{counts[COLLECTIVES]:,} and {counts[PARTS_OF_STEPS]:,} times of "
         f"your own: {', '.join(names) or 'rows of your own tables'}; everything else by curves"
     )
 
 
 def too_fast(tables: Tables, whole: Tables) -> Iterator[str]:
-    """A product faster than the dense peak, or a collective faster than the wires."""
+    """A product or a part of a step faster than the dense peak, a collective than the wires."""
     for table in TABLES:
         rows = tables.get(table, {})
         names = sorted({row.text("accelerator") for row in rows.values()})
@@ -113,6 +132,10 @@ def _too_fast(table: str, rows: Table, chips: Chips, names: Sequence[str]) -> It
         products = product_times(rows.values(), names)
         seconds, (_, least_s) = products.seconds, product_curve_s(chips, products)
         limit = "the dense peak"
+    elif table == PARTS_OF_STEPS:
+        parts = part_times(rows.values(), names)
+        seconds, least_s = parts.seconds, least_part_s(chips, parts)
+        limit = "the dense peak"
     else:
         messages = message_times(rows.values(), names)
         seconds, (_, least_s) = messages.seconds, message_curve_s(chips, messages)
@@ -126,14 +149,14 @@ def _too_fast(table: str, rows: Table, chips: Chips, names: Sequence[str]) -> It
         elif had_s < wanted_s * (1.0 - FASTER_FRAC):
             yield (
                 f"{table}.csv, {row.name}: {had_s:.4g} s is faster than {limit} of the chip allow "
-                f"({wanted_s:.4g} s); is it another chip, precision, group or unit?"
+                f"({wanted_s:.4g} s); is it another chip, precision, model, group or unit?"
             )
 
 
 def _columns(kind: type[C], rows: Sequence[tuple[float, ...]]) -> C:
     """Rows as columns; whole numbers where a name ends in _code or counts members."""
     table = np.array(rows, dtype=float).reshape(-1, len(fields(kind)))
-    whole = ("chip_code", "precision_code", "operation_code", "inside", "domains")
+    whole = ("chip_code", "precision_code", "operation_code", "part_code", "inside", "domains")
     return kind(
         **{
             f.name: table[:, i].astype(np.int64) if f.name in whole else table[:, i]

@@ -16,6 +16,7 @@ from simkernel.candidates import RECOMPUTE, TrainingPlans
 from simkernel.columns import Codes, Column, Floats
 from simkernel.exchange import all_sends, boundary_send, collective, mirrored
 from simkernel.hardware import Chips
+from simkernel.keeping import PLAIN
 from simkernel.memory import (
     StageMemory,
     StageParameters,
@@ -194,12 +195,20 @@ def _updates(share: Share, job: TrainingJob, chips: Chips) -> _Updates:
     in_host, to_pool = 1.0 / chips.host_memory_bytes_per_s, 1.0 / chips.pool_bytes_per_s
     update_bytes = job.keeping.update_bytes(share.reduced_bytes)
     return {
-        "update": computed(stream_work(share.stream, update_bytes)),
+        "update": _on_device(share, update_bytes),
         "host_update_s": update_s(share.reduced_bytes, update_bytes, to_host, in_host),
         "host_s_per_byte": to_host,
         "pool_update_s": update_s(share.reduced_bytes, update_bytes, to_host, to_pool),
         "pool_s_per_byte": to_pool,
     }
+
+
+def _on_device(share: Share, update_bytes: Column) -> Pass:
+    """The optimiser's pass over one parameter; a timed one kept whatever its stack keeps."""
+    is_timed = share.parts.timed("optimiser")
+    plain_bytes = PLAIN.update_bytes(PLAIN.gradient_bytes)
+    moved = update_bytes + is_timed * (plain_bytes - update_bytes)
+    return computed(stream_work(share.parts.stream("optimiser", share.stream), moved))
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,19 @@ def summed(parts: Parts) -> Pass:
 
 def head_forward(share: Share, model: Model) -> Pass:
     """Final product with the vocabulary and the loss."""
-    columns = model.vocab / share.tensor
-    loss = stream_work(share.stream, share.tokens * columns * _loss_bytes(share)[0])
-    return head_product(share, model, share.tokens) + computed(loss)
+    return head_product(share, model, share.tokens) + loss_passes(share, model)[0]
+
+
+def loss_passes(share: Share, model: Model) -> tuple[Pass, Pass]:
+    """The loss over the logits of a micro-batch, forward and backward."""
+    logits = share.tokens * (model.vocab / share.tensor)
+    names = ("loss_forward", "loss_backward")
+    each = zip(names, _loss_bytes(share), strict=True)
+    forward, backward = (
+        computed(stream_work(share.parts.stream(name, share.stream), logits * moved))
+        for name, moved in each
+    )
+    return forward, backward
 
 
 def head_product(share: Share, model: Model, rows: Column) -> Pass:
@@ -116,8 +126,8 @@ def head_backward(share: Share, model: Model) -> Pass:
     """Gradients of the vocabulary product: two products of the same size."""
     columns = model.vocab / share.tensor
     weight = Weight("head", model.hidden, model.vocab, "column")
-    loss = stream_work(share.stream, share.tokens * columns * _loss_bytes(share)[1])
-    return computed(loss) + _two_products(share, share.tokens, model.hidden, columns, 1.0, weight)
+    loss = loss_passes(share, model)[1]
+    return loss + _two_products(share, share.tokens, model.hidden, columns, 1.0, weight)
 
 
 def _loss_bytes(share: Share) -> tuple[Column, Column]:
@@ -139,7 +149,8 @@ def _loss_bytes(share: Share) -> tuple[Column, Column]:
 
 def embedding_pass(share: Share, model: Model) -> Pass:
     """Rows read and written once; its gradient is scattered the same way."""
-    return computed(stream_work(share.stream, share.own_tokens * model.hidden * 2 * WIDE_BYTES))
+    rates = share.parts.stream("embedding", share.stream)
+    return computed(stream_work(rates, share.own_tokens * model.hidden * 2 * WIDE_BYTES))
 
 
 def _sizes(share: Share, kind: LayerKind, weight: Weight) -> tuple[Column, Column, Column, Column]:
@@ -222,7 +233,8 @@ def _core_shape(share: Share, core: Core) -> CoreShape:
 def _core_forward(share: Share, core: Core) -> Pass:
     if core.kind == "state":
         return state_scan(share, core, 1.0)
-    total = computed(attention_work(share.attention, _core_shape(share, core)))
+    rates = share.parts.core("attention_forward", share.attention)
+    total = computed(attention_work(rates, _core_shape(share, core)))
     if core.selected_keys:
         total = total + _indexer(share, core)
     return total if share.is_fused else total + _squared(share, core, 1.0)
@@ -231,7 +243,8 @@ def _core_forward(share: Share, core: Core) -> Pass:
 def _core_backward(share: Share, core: Core) -> Pass:
     if core.kind == "state":
         return state_scan(share, core, 2.0)
-    total = computed(attention_backward_work(share.attention, _core_shape(share, core)))
+    rates = share.parts.core("attention_backward", share.attention)
+    total = computed(attention_backward_work(rates, _core_shape(share, core)))
     if core.selected_keys:
         total = total + _indexer(share, core).times(2.0)
     return total if share.is_fused else total + _squared(share, core, 2.0)
@@ -272,7 +285,9 @@ def _squared(share: Share, core: Core, factor: float) -> Pass:
     scaled_upper_triang_masked_softmax): 2 bytes in and 2 out, dropout 2 + 2 + 1 for its mask.
     """
     values = share.tokens * share.sequence_tokens * core.heads / share.tensor
-    return computed(stream_work(share.stream, values * 9.0 * factor * share.stack.stream_passes))
+    moved = values * 9.0 * factor * share.stack.stream_passes
+    moved = moved * (1.0 - share.parts.timed("attention_forward"))  # such times hold it all
+    return computed(stream_work(share.stream, moved))
 
 
 def elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: float) -> Pass:
@@ -287,7 +302,9 @@ def elementwise(share: Share, model: Model, kind: LayerKind, share_of_forward: f
     moved = (own * model.hidden * 5 * blocks + values) * WIDE_BYTES
     moved = moved + (cast + own * model.hidden * blocks) * share.cast_bytes
     moved = moved * stack.stream_passes + permuted * WIDE_BYTES * stack.permute_passes
-    return computed(stream_work(share.stream, moved * share_of_forward))
+    part = "elementwise_backward" if share_of_forward > 1.0 else "elementwise_forward"
+    rates = share.parts.stream(part, share.stream)
+    return computed(stream_work(rates, moved * share_of_forward))
 
 
 def _mlp_values(share: Share, model: Model, kind: LayerKind) -> tuple[Column, Column, Column]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from statistics import NormalDist
 
@@ -23,6 +23,7 @@ from simkernel.roofline import (
     stream_rates,
 )
 from simkernel.stack import Stack
+from simkernel.timed_parts import UNTIMED, PartFracs, fracs_at
 from simkernel.traffic import Network
 from simkernel.workload import TrainingJob
 
@@ -40,7 +41,8 @@ class Share:
     `expert_bytes` are the widths of a quantised GEMM input. `is_one_graph`: without a pipeline, or
     between its chunks (Megatron-Bridge asks for virtual stages, training/comm_overlap.py).
     `expert_imbalance`, `expert_skew`: as of the job. `head_ranks`: as of the plan.
-    `copied_experts` hold the busiest experts once more.
+    `copied_experts` hold the busiest experts once more. `parts` says what was timed of the rest of
+    a step than products and collectives.
     """
 
     tokens: Floats
@@ -71,6 +73,7 @@ class Share:
     stack: Stack
     keeping: Keeping
     copied_experts: Column = 0.0
+    parts: PartFracs = UNTIMED
 
     @cached_property
     def collective_codes(self) -> frozenset[int]:
@@ -136,6 +139,8 @@ def share_of(
     narrow_core = np.where(is_one_graph & is_narrow, job.stack.narrow_attention_frac, 1.0)
     grouped = np.where(is_scaled, job.stack.grouped_frac, 1.0)
     grouped = np.where(is_narrow, grouped, job.stack.wide_grouped_frac)
+    parts = _parts_timed(chips, job)
+    core_frac = parts.or_one("attention_forward", job.stack.attention_frac * narrow_core)
     return Share(
         tokens=tokens,
         own_tokens=np.where(is_cut, cut, tokens),
@@ -152,7 +157,7 @@ def share_of(
         gemm=gemm_rates(chips, plans.precision_code, reached),
         grouped_gemm=gemm_rates(chips, plans.precision_code, reached * grouped),
         wide_gemm=gemm_rates(chips, wide_code, job.stack.gemm_frac),
-        attention=attention_rates(chips, job.stack.attention_frac * narrow_core),
+        attention=attention_rates(chips, core_frac),
         stream=stream_rates(chips),
         placement=placement,
         network=network,
@@ -162,8 +167,28 @@ def share_of(
         is_one_graph=is_one_graph,
         expert_imbalance=job.expert_imbalance,
         expert_skew=job.expert_skew,
-        stack=job.stack,
+        stack=_stack_as_timed(job.stack, parts),
         keeping=job.keeping,
+        parts=parts,
+    )
+
+
+def _parts_timed(chips: Chips, job: TrainingJob) -> PartFracs:
+    """What was timed of parts of a step on the chips."""
+    if chips.timed is None or not chips.timed.parts:
+        return UNTIMED
+    return fracs_at(chips.timed.parts, chips.timed.codes, job.tokens_per_sequence)
+
+
+def _stack_as_timed(stack: Stack, parts: PartFracs) -> Stack:
+    """The stack without what timed element-wise kernels hold already."""
+    if not parts.fracs:
+        return stack
+    return replace(
+        stack,
+        stream_passes=parts.or_one("elementwise_forward", stack.stream_passes),
+        permute_passes=parts.or_one("elementwise_forward", stack.permute_passes),
+        bias_passes=stack.bias_passes * (1.0 - parts.timed("elementwise_forward")),
     )
 
 

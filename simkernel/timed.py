@@ -8,7 +8,7 @@ where times come from, and how a curve is evaluated.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -112,6 +112,20 @@ class Line:
 
 
 @dataclass(frozen=True)
+class PartLine:
+    """A part of a step on one chip, by rising length of the sequence; (k,) each.
+
+    Parameters
+    ----------
+    log_tokens : logarithm to base 2 of the length
+    log_frac : of timed over predicted
+    """
+
+    log_tokens: Floats
+    log_frac: Floats
+
+
+@dataclass(frozen=True)
 class Timed:
     """All that was timed on the chips of a table.
 
@@ -120,6 +134,7 @@ class Timed:
     codes : (n,) chip of every row
     products : (chip, precision) to points
     lines : (chip, operation) to lines
+    parts : (chip, part of a step) to lines; see `timed_parts`
     precision_codes : (n,) of rows that ask for a product; see `of_precision`
     reached_frac : (n,) that a product reaches inside a step, of the kernel for itself
     """
@@ -127,6 +142,7 @@ class Timed:
     codes: Codes
     products: Mapping[tuple[int, int], Points]
     lines: Mapping[tuple[int, str], tuple[Line, ...]]
+    parts: Mapping[tuple[int, str], PartLine] = field(default_factory=dict)
     precision_codes: Column = 0
     reached_frac: Column = 1.0
 

@@ -1,4 +1,4 @@
-"""`planner import`, `calibrate` and `profiles`: measurements become tables, and go again."""
+"""`planner import`, `extrapolate`, `calibrate` and `profiles`: what measurements are made into."""
 
 from __future__ import annotations
 
@@ -46,6 +46,34 @@ def import_(
         lambda: documents.imported(kind, files or [], to, settings or []),
         as_json,
         documents.imported_text,
+    )
+
+
+def extrapolate(
+    trace: Annotated[Path, typer.Argument(help="of the PyTorch profiler", metavar="TRACE")],
+    model: Annotated[
+        str, typer.Option(help="that was trained: a catalogue name or config.json", metavar="NAME")
+    ],
+    other: Annotated[
+        str | None, typer.Option("--to", help="that is to be trained instead", metavar="NAME")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="micro_batch_sequences, tokens_per_sequence or micro_batches = COUNT",
+            metavar="SETTING",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """A training step at another shape, on the one device that a trace of it was recorded on."""
+    from planner.documents import extrapolated as documents
+
+    _run(
+        lambda: documents.extrapolated(trace, model, other, settings or []),
+        as_json,
+        documents.extrapolated_text,
     )
 
 
@@ -108,7 +136,8 @@ def _run(work: Any, as_json: bool, text: Any) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add `import`, `calibrate` and `profiles` to the application."""
+    """Add the commands of measurements to the application."""
     app.command("import")(import_)
+    app.command()(extrapolate)
     app.command()(calibrate)
     app.add_typer(profiles, name="profiles")

@@ -14,6 +14,7 @@ from simkernel.errors import BadFile, unknown
 
 OPERATOR_KEYS = {
     "product_times": ("accelerator", "precision", "timed"),
+    "part_times": ("accelerator", "part"),
     "collective_times": ("accelerator", "operation", "inside", "domains"),
     "efficiency_gemm": ("accelerator", "precision"),
     "links": ("accelerator", "tier", "operation"),

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 from torch_steps import BASE, record
-from trace_files import Recorder, event, trace, training_step, write_trace
+from trace_files import Recorder, event, on_a_device, trace, training_step, write_trace
 
 from costdata.catalog import load
+from costdata.configs import read_model
 from planner.imports.found import Given
 from planner.imports.kinds import kineto
 from simkernel.errors import BadFile
+from simkernel.models import parameters
+from simkernel.timed_parts import PARTS
 
 RECORDED = Path(__file__).parent / "imported" / "cpu_step.json.gz"
 LEAST_RECOGNISED = 0.95
@@ -41,7 +44,7 @@ def recorded_text():
 def check_step(told):
     """The step of the small transformer, part by part."""
     assert told["recognised_frac"] >= LEAST_RECOGNISED
-    assert told["steps"] == 3
+    assert told["steps"] == 5
     assert told["micro_batches"] == 1
     assert told["micro_batch_sequences"] == BASE.sequences
     assert told["tokens_per_sequence"] == BASE.tokens
@@ -214,3 +217,65 @@ def test_extents_that_cannot_be_end_in_no_error(tmp_path, dims):
     events = [event("cpu_op", name, 0.0, 5.0, args) for name in ("aten::bmm", "aten::linear")]
     told = told_of(write_trace(tmp_path / "host.json", events, deviceProperties=[]))
     assert told["recognised_frac"] == 1.0
+
+
+SLOWER = 1.0 / 200.0
+"""A device that is 200 times as fast as the core that the step was recorded on."""
+
+
+def device_trace(path, **about):
+    """The recorded step as a device of the catalogue would have run it."""
+    events = on_a_device(json.loads(GOOD)["traceEvents"], SLOWER)
+    about.setdefault("distributedInfo", {"world_size": 1})
+    return write_trace(path, events, **about)
+
+
+def test_parts_of_a_device_are_kept_with_what_the_planner_counts_for_them(tmp_path, config):
+    """Attention, norms, loss and optimiser of a team's own step would stay curves of others."""
+    path = device_trace(tmp_path / "step.json")
+    found = found_in(path, model=str(config))
+    rows = {row["part"]: row for row in found.tables["part_times"]}
+    assert set(rows) == set(PARTS)
+    told = found.told["traces"][0]["step"]["parts"]
+    core = rows["attention_forward"]
+    assert float(core["seconds"]) == pytest.approx(told["attention"]["forward_s"], rel=0.1)
+    pairs = BASE.sequences * BASE.tokens**2 / 2 * BASE.hidden
+    assert float(core["flop"]) == pytest.approx(4 * pairs * BASE.layers, rel=1e-5)
+    assert int(core["passes"]) == BASE.layers
+    weights = parameters(read_model(str(config))).total
+    assert float(rows["optimiser"]["moved_bytes"]) == pytest.approx(30 * weights, rel=1e-5)
+
+
+def test_of_several_ranks_the_optimiser_is_not_kept(tmp_path, config):
+    """A share of the state would be taken for all of it."""
+    path = device_trace(tmp_path / "step.json", distributedInfo={"world_size": 8})
+    rows = found_in(path, model=str(config)).tables["part_times"]
+    assert {row["part"] for row in rows} == set(PARTS) - {"optimiser"}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"n_embd": 320, "n_inner": 1280, "n_head": 5}, "0% of the time of products"),
+        ({"n_layer": 6}, "4 layers were found, small has 6"),
+    ],
+)
+def test_parts_of_a_step_of_another_model_price_nothing(tmp_path, config, change, why):
+    """A stage of a pipeline, or another model, would stand for the whole."""
+    config.write_text(json.dumps({**BASE.config, **change}))
+    found = found_in(device_trace(tmp_path / "step.json"), model=str(config))
+    assert "part_times" not in found.tables
+    assert any(why in note for note in found.notes)
+
+
+def test_a_step_that_recomputes_prices_no_part(tmp_path, config):
+    """Forward work in the backward pass would be charged to every plan."""
+    events = json.loads(GOOD)["traceEvents"]
+    back = [e for e in events if e["name"].endswith("flash_attention_for_cpu_backward")]
+    for one in back:
+        one["name"] = one["name"].removesuffix("_backward")
+    found = found_in(
+        write_trace(tmp_path / "step.json", on_a_device(events, SLOWER)), model=str(config)
+    )
+    assert "part_times" not in found.tables
+    assert any("recomputed" in note for note in found.notes)

@@ -110,17 +110,26 @@ def step_of(shape):
     return step
 
 
-def median_s(shape, runs=RUNS):
-    """Median time of a step after two that warm up [s]."""
-    step, lasts = step_of(shape), []
-    for _ in range(runs + 2):
-        start = time.perf_counter()
-        step()
-        lasts.append(time.perf_counter() - start)
-    return statistics.median(lasts[2:])
+def medians_s(shapes, runs=RUNS, midway=None):
+    """Median time of a step of each shape after two that warm up [s].
+
+    Of its one thread on the processor: on an idle machine that is how long a step takes, on a
+    busy one it is without what others took. Shapes take turns, so that a machine that slows down
+    slows all of them; `midway` is called after half of the turns.
+    """
+    steps = [step_of(shape) for shape in shapes]
+    lasts = [[] for _ in shapes]
+    for turn in range(runs + 2):
+        if turn == runs // 2 + 2 and midway:
+            midway()
+        for step, mine in zip(steps, lasts, strict=True):
+            start = time.thread_time()
+            step()
+            mine.append(time.thread_time() - start)
+    return [statistics.median(mine[2:]) for mine in lasts]
 
 
-def record(path, shape, steps=3):
+def record(path, shape, steps=5):
     """Write the trace of some steps as the profiler exports it; the path."""
     from torch import profiler
 
@@ -157,11 +166,13 @@ def trimmed(path):
 
 
 def main(folder):
-    """Record the base and time the others."""
-    path = record(folder / "whole.json", BASE)
+    """Time all shapes, and record the base midway."""
+    shapes, path = (BASE, *OTHERS), folder / "whole.json"
+    lasts = medians_s(shapes, midway=lambda: record(path, BASE))
     (folder / "cpu_step.json.gz").write_bytes(trimmed(path))
     path.unlink()
-    rows = [{**asdict(shape), "step_s": f"{median_s(shape):.6f}"} for shape in (BASE, *OTHERS)]
+    pairs = zip(shapes, lasts, strict=True)
+    rows = [{**asdict(shape), "step_s": f"{seconds:.6f}"} for shape, seconds in pairs]
     with (folder / "cpu_steps.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

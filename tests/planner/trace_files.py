@@ -87,3 +87,32 @@ def write_trace(path, events=None, **about):
     """The file of a trace; the path."""
     path.write_text(json.dumps(trace(training_step() if events is None else events, **about)))
     return path
+
+
+def on_a_device(host, slower=1.0, kind="c10::BFloat16"):
+    """Events of a step on a host as those of a device: what took time there is a kernel here.
+
+    Parameters
+    ----------
+    host : events of one thread
+    slower : times that the device takes, of the host's
+    """
+    calls = sorted((e for e in host if e["cat"] == "cpu_op"), key=lambda e: (e["ts"], -e["dur"]))
+    own, around = {}, []
+    for i, call in enumerate(calls):
+        while around and around[-1][0] <= call["ts"]:
+            around.pop()
+        if around:
+            own[around[-1][1]] -= call["dur"]
+        own[i] = call["dur"]
+        around.append((call["ts"] + call["dur"], i))
+    events = [{**e, "args": {}} for e in host if e["cat"] != "cpu_op"]
+    for i, call in enumerate(calls):
+        types = [kind if one == "float" else one for one in call["args"].get("Input type", [])]
+        tie = {"External id": i + 1, "correlation": i + 1}
+        events.append({**call, "args": {**call["args"], **tie, "Input type": types}})
+        if own[i] > 0.0:
+            events.append(event("cuda_runtime", "cudaLaunchKernel", call["ts"], 0.0, tie))
+            name = f"kernel of {call['name']}"
+            events.append(event("kernel", name, call["ts"], own[i] * slower, tie))
+    return events

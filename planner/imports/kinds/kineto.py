@@ -1,6 +1,7 @@
 """Traces of the PyTorch profiler (Kineto): Chrome trace events, as .json or .json.gz.
 
-What is kept of a step is the median time of every shape of matrix product. Collectives are told
+What is kept of a step is the median time of every shape of matrix product and, where its model is
+named and was whole on the device, the time of its other parts. Collectives are told
 and not kept: in a trace they hold what a device waits for the others. The format is that of
 libkineto's Chrome trace logger, schema version 1: `kernel` events carry the External id of the
 operator that launched them, whose event carries `Input Dims` and `Input type` where the profiler
@@ -30,9 +31,10 @@ from planner.imports.kernel_kinds import COMMUNICATION, KINDS, PRODUCT, kind_of
 from planner.imports.left_out import product_errors
 from planner.imports.numbers import is_number, limits
 from planner.imports.steps.operators import NOBODY, Calls
+from planner.imports.steps.part_rows import middle_rows, part_rows, why_not
 from planner.imports.steps.report import told
 from planner.imports.steps.sorting import MODULE
-from planner.imports.steps.timeline import Kernels, step_marks, timeline_of
+from planner.imports.steps.timeline import Kernels, Timeline, step_marks, timeline_of
 from planner.imports.timed_rows import product_row
 from simkernel.errors import BadFile
 from simkernel.models import Model
@@ -121,10 +123,14 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     chip = chip_named(given, devices, ", ".join(t.name for t in traces))
     times: dict[Shape, list[float]] = defaultdict(list)
     left: dict[str, float] = defaultdict(float)
-    split = []
+    split, notes, parts = [], [], []
     for trace in traces:
         line = timeline_of(trace.calls, _kernels(trace), tokens)
         split.append({**_split(trace), "step": told(line, model)})
+        if model is not None and (why := why_not(line, model)):
+            notes.append(f"{trace.name}: parts of its step are told and not kept: {why}")
+        elif model is not None:
+            parts += part_rows(chip, given.catalog.chips([chip]), line, model, _ranks(trace))
         _add_products(trace, times, left)
     rows = [
         product_row(chip, precision, (m, k, n), "in_step", seconds)
@@ -133,7 +139,7 @@ def read(paths: Sequence[Path], given: Given) -> Found:
     kept_s = sum(sum(seconds) for seconds in times.values())
     product_s = sum(one["kernel_s"] * one["product_frac"] for one in split)
     return Found(
-        {"product_times": rows},
+        {"product_times": rows, **({"part_times": middle_rows(parts)} if parts else {})},
         f"{chip}: {len(rows)} shapes of products in {len(traces)} traces",
         {
             "accelerator": chip,
@@ -142,14 +148,35 @@ def read(paths: Sequence[Path], given: Given) -> Found:
             "kept_of_products_frac": kept_s / product_s if product_s else 0.0,
             "errors": product_errors(given.catalog, chip, rows) if rows else {},
         },
-        [f"not kept: {what}, {seconds:.4g} s" for what, seconds in sorted(left.items())],
+        notes + [f"not kept: {what}, {seconds:.4g} s" for what, seconds in sorted(left.items())],
     )
+
+
+def _ranks(trace: _Trace) -> int:
+    """Devices that took part in the run."""
+    found = trace.about.get("distributedInfo")
+    size = found.get("world_size") if isinstance(found, dict) else 1
+    return size if isinstance(size, int) and size > 0 else 1
 
 
 def _model(given: Given) -> Model | None:
     """The model that was trained, where somebody named it."""
     name = given.text("model")
     return read_model(given.catalog.resolve("model", name) or name) if name else None
+
+
+def read_timeline(path: Path, given: Given) -> Timeline:
+    """The step of one trace, of a host or a device.
+
+    Raises
+    ------
+    BadFile : every fault of the file
+    """
+    trace = _read(path)
+    if trace.faults:
+        raise BadFile(*trace.faults)
+    tokens = count_given(given, "tokens_per_sequence") or 0
+    return timeline_of(trace.calls, None if trace.is_of_host else _kernels(trace), tokens)
 
 
 def _read(path: Path) -> _Trace:

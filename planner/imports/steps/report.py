@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def told(line: Timeline, model: Model | None) -> dict[str, Any]:
     if lost:
         document["not_recognised_s"] = {name[:80]: s for name, s in lost[:MOST_TOLD]}
     if model is not None:
-        document["model"] = _fit(line, model)
+        document["model"] = _fit_told(line, model)
     return document
 
 
@@ -76,12 +77,30 @@ LEAST_FRAC = 1e-6
 """Of a step: what is below is rounding."""
 
 
-def _fit(line: Timeline, model: Model) -> dict[str, Any]:
-    """How the products of a step fit the weights of a model, and how alike its layers are."""
+@dataclass(frozen=True)
+class Fit:
+    """How the products of a step fit the weights of a model.
+
+    Parameters
+    ----------
+    matched_frac : share of the time of products that is with its weights
+    forward : weights to how often a step meets them forward
+    strange_s : products of no weight to their seconds of a step, the longest first [s]
+    layers_s : (layers of all steps,) seconds forward of each [s]
+    """
+
+    matched_frac: float
+    forward: Mapping[str, float]
+    strange_s: Mapping[str, float]
+    layers_s: Floats
+
+
+def fit_of(line: Timeline, model: Model) -> Fit:
+    """How the step of a trace fits a model."""
     step, known = line.step, weights_of(model)
     forward: dict[str, float] = defaultdict(float)
-    matched_s, all_s = 0.0, 0.0
     strange: dict[str, float] = {}
+    matched_s, all_s = 0.0, 0.0
     for ran in step.products:
         seconds = ran.seconds * ran.per_step
         all_s += seconds
@@ -92,23 +111,26 @@ def _fit(line: Timeline, model: Model) -> dict[str, Any]:
         matched_s += seconds
         if not ran.is_backward:
             forward["+".join(fits.names)] += ran.per_step
-    micro_batches = max(line.batch.micro_batches, 1.0)
-    layers_s = _layers_s(line, known)
+    longest = dict(sorted(strange.items(), key=lambda one: -one[1]))
+    return Fit(matched_s / all_s if all_s else 0.0, forward, longest, _layers_s(line, known))
+
+
+def _fit_told(line: Timeline, model: Model) -> dict[str, Any]:
+    fit, micro_batches = fit_of(line, model), max(line.batch.micro_batches, 1.0)
     told: dict[str, Any] = {
         "name": model.name,
         "layers": model.layers,
-        "layers_found": len(layers_s) / micro_batches / step.steps,
-        "products_matched_frac": matched_s / all_s if all_s else 0.0,
-        "products_per_micro_batch": {n: c / micro_batches for n, c in sorted(forward.items())},
+        "layers_found": len(fit.layers_s) / micro_batches / line.step.steps,
+        "products_matched_frac": fit.matched_frac,
+        "products_per_micro_batch": {
+            name: count / micro_batches for name, count in sorted(fit.forward.items())
+        },
     }
-    if strange:
-        longest = sorted(strange.items(), key=lambda one: -one[1])[:MOST_TOLD]
-        told["products_not_of_the_model_s"] = dict(longest)
-    if len(layers_s):
-        least, median, most = np.quantile(layers_s, (0.0, 0.5, 1.0))
-        told["layer_forward_s"] = {
-            "least": float(least), "median": float(median), "most": float(most),
-        }  # fmt: skip
+    if fit.strange_s:
+        told["products_not_of_the_model_s"] = dict(list(fit.strange_s.items())[:MOST_TOLD])
+    if len(fit.layers_s):
+        least, median, most = (float(q) for q in np.quantile(fit.layers_s, (0.0, 0.5, 1.0)))
+        told["layer_forward_s"] = {"least": least, "median": median, "most": most}
     return told
 
 
