@@ -118,13 +118,13 @@ class Standing:
 class Carried:
     """Prompts in a step, of the copy with most: tokens, prompts; mean tokens of all copies.
 
-    `log_variance` is that of the tokens, from step to step, as of a lognormal number.
+    `varied_frac` is the variance of the logarithm of the tokens, from step to step.
     """
 
     tokens: Floats
     prompts: Floats
     mean_tokens: Floats
-    log_variance: Column = 0.0
+    varied_frac: Column = 0.0
 
 
 def _largest_of(count: Column) -> Column:
@@ -171,8 +171,8 @@ def carried_by(
     relative = (lane.mix.prompt_sd_tokens / prompt_tokens) ** 2
     if lane.curves.shared is None:
         prompts = arrivals / carrying_frac
-        log_variance = np.log1p((relative + _counted_variance(prompts)) / np.maximum(prompts, 1.0))
-        return Carried(mean_tokens, prompts, mean_tokens, log_variance)
+        varied_frac = np.log1p((relative + _counted_variance(prompts)) / np.maximum(prompts, 1.0))
+        return Carried(mean_tokens, prompts, mean_tokens, varied_frac)
     copies = lane.copies
     requests = np.maximum(arrivals * copies / carrying_frac, 1e-9)
     missed = np.exp(requests * np.log1p(-np.minimum(1.0 / copies, 1.0 - 1e-12)))
@@ -273,7 +273,7 @@ def _launched_s(lane: Lane, alone_s: Floats, carried: Carried, kernels_s: Floats
         return np.maximum(kernels_s, launch_s)
     more_s = np.maximum(kernels_s - alone_s, 1e-12)
     covered_frac = np.maximum(launch_s - alone_s, 0.0) / more_s  # of the mean tokens
-    beyond_frac = 1.0 - _held_of(1.0, carried.log_variance, np.maximum(covered_frac, 1e-6))
+    beyond_frac = 1.0 - _held_of(1.0, carried.varied_frac, np.maximum(covered_frac, 1e-6))
     return np.maximum(kernels_s, launch_s + more_s * beyond_frac * (covered_frac > 0.0))
 
 
@@ -337,7 +337,7 @@ def carrying_step_s(lane: Lane, standing: Standing, plain_s: Floats, carried: Ca
         carried.tokens / passes,
         carried.prompts / passes,
         carried.mean_tokens / passes,
-        carried.log_variance,
+        carried.varied_frac,
     )
     if lane.curves.shared is not None:
         mean_tokens = np.where(lane.copies > 1.0, standing.mean_tokens, 0.0)

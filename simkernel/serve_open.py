@@ -19,6 +19,12 @@ MOST_BENT_FRAC = 0.9
 """Of a step, the share that is taken to grow with the crowd at most: beyond, a lane has no steady
 state and the deviation no end."""
 
+MOST_TAKEN_FRAC = 0.95
+"""Of its time that a lane spends on prompts at most: in one that does nothing else none decode."""
+
+SPITZER_TERMS = 4
+"""Of the sum for a wait. The rest of it, long queues, is shorter in lanes: prompts share steps."""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -52,9 +58,7 @@ def tpot(lane: Lane, at: Pace, fuller_step_s: Floats | None = None) -> Spread:
     -----
     The crowd moves slowly: a request sees a lane that is a deviation fuller, or emptier, for its
     whole answer. A fuller lane is slower and fills further, which widens the crowd by the share
-    of a step that grows with it. Carrying steps come fast and average out over an answer. Its
-    first later tokens come after a carrying step, its own, and meet more of them than the mean
-    token does: short answers suffer most.
+    of a step that grows with it. Prompts come fast and average out over an answer.
     """
     crowd = np.sqrt(np.maximum(at.decoding_sequences, 1e-9))
     if fuller_step_s is None:
@@ -62,18 +66,61 @@ def tpot(lane: Lane, at: Pace, fuller_step_s: Floats | None = None) -> Spread:
     slope_s = fuller_step_s - at.step_s
     bent = np.minimum(np.maximum(slope_s * crowd / at.step_s, 0.0), MOST_BENT_FRAC)
     slow_s = slope_s * np.sqrt(lane.crowd_frac / (1.0 - bent))
-    longer_s = at.carrying_s - at.plain_s
-    fast = at.carrying_frac * (1.0 - at.carrying_frac)
+    share = np.minimum(lane.mix.answer_share_frac * lane.made_tokens, 1.0)
+    more_s, variance = _prompts_met(lane, at, share)
+    mean_s = at.step_s + _crowded_s(lane, at, crowd) + more_s
+    return _by_token(lane, mean_s, slow_s**2 + variance)
+
+
+def _prompts_met(lane: Lane, at: Pace, share: Column) -> tuple[Floats, Floats]:
+    """What prompts of others add to the mean step of an answer, and its variance; (n,) each.
+
+    Parameters
+    ----------
+    share : mean of one over the steps of an answer
+
+    Notes
+    -----
+    An answer of n steps takes T = n plain + W(T), of the prompts that come to its lane meanwhile.
+    Those are a cumulative process: W varies by T times the rate of prompts times (var S + c m^2),
+    S what one takes, m its mean, c how clumped they come; solved for T by 1 / (1 - r)^2 as much, r
+    the share of time that prompts take. What came during the step of the own prompt is met beside
+    that, r / (1 - r) of that step, and spoils short answers most. A router that fills the emptiest
+    lane sends less to one that is held up: a third of r is left then, our choice.
+
+    References
+    ----------
+    Cox (1962), Renewal Theory, 8: cumulative processes.
+    """
+    mix, clumped, token_s = lane.mix, lane.clumped_frac, _token_s(lane, at)
+    longer_s, taken = at.carrying_s - at.plain_s, _taken_frac(at)
+    sd_s = _carried_sd_tokens(lane, at) * token_s
+    own_s = at.carrying_s + sd_s**2 / np.maximum(longer_s, 1e-12)
+    more_s = clumped * own_s * taken / (1.0 - taken) * share
+    held_up = taken * (1.0 + 2.0 * np.minimum(2.0 * lane.crowd_frac, 1.0)) / 3.0
+    each = token_s**2 * (mix.prompt_sd_tokens**2 + clumped * mix.prompt_tokens_mean**2)
+    by_step = at.arrivals * each / (1.0 - held_up) ** 2
+    variance = by_step * share * (1.0 + clumped * share * own_s / at.step_s)
+    if lane.curves.shared is not None:
+        in_step = _steps_met(lane, at, longer_s) + at.carrying_frac * sd_s**2
+        variance = np.where(lane.copies > 1.0, in_step * share, variance)
+    return np.asarray(more_s), np.asarray(variance)
+
+
+def _steps_met(lane: Lane, at: Pace, longer_s: Floats) -> Floats:
+    """Variance of a step of copies that wait for each other: it carries or not, in rows; (n,)."""
     kept = np.minimum(at.again_frac - at.begin_frac, 0.999)
+    varied = at.carrying_frac * (1.0 - at.carrying_frac)
     if lane.engine.is_stopped_by_prompts:
         # Passes between two steps are geometric in number, and those of other gaps know nothing.
-        fast = at.carrying_frac * (1.0 + 2.0 * at.again_frac) - at.carrying_frac**2
+        varied = at.carrying_frac * (1.0 + 2.0 * at.again_frac) - at.carrying_frac**2
         kept = np.minimum(kept, 0.6)
-    more_s = longer_s * (at.again_frac - at.carrying_frac) / (1.0 - kept)
-    share = np.minimum(lane.mix.answer_share_frac * lane.made_tokens, 1.0)
-    mean_s = at.step_s + _crowded_s(lane, at, crowd) + np.maximum(more_s, 0.0) * share
-    fast = fast * longer_s**2 * (1.0 + kept) / (1.0 - kept)
-    return _by_token(lane, mean_s, slow_s**2 + fast * share)
+    return np.asarray(varied * longer_s**2 * (1.0 + kept) / (1.0 - kept))
+
+
+def _taken_frac(at: Pace) -> Floats:
+    """Share of its time that a lane spends on prompts."""
+    return np.minimum(at.carrying_frac * (at.carrying_s - at.plain_s) / at.step_s, MOST_TAKEN_FRAC)
 
 
 def _by_token(lane: Lane, step_s: Floats, variance: Floats) -> Spread:
@@ -100,8 +147,7 @@ def _crowded_s(lane: Lane, at: Pace, crowd: Floats) -> Floats:
     """
     fuller = standing_of(lane, at.decoding_sequences + crowd)
     more_s = lane_step_s(lane, fuller) - at.plain_s
-    prompts = np.minimum(at.carrying_frac * (at.carrying_s - at.plain_s) / at.step_s, 0.95)
-    slope_s = more_s / (1.0 - prompts)
+    slope_s = more_s / (1.0 - _taken_frac(at))
     bent = np.minimum(np.maximum(slope_s * crowd / at.step_s, 0.0), MOST_BENT_FRAC)
     crowd_frac = np.minimum(lane.crowd_frac, 1.0 / lane.copies)
     return np.asarray(slope_s / crowd * crowd_frac / (1.0 - bent) ** 2)
@@ -184,8 +230,8 @@ def _step_found(lane: Lane, at: Pace) -> Spread:
     """The step that a request finds under way, whole: longer ones are found more often.
 
     Its moments are the second and third of all steps over the mean; those that carry prompts are
-    taken as lognormal. Requests that come one by one at even gaps find a plain step, unless the
-    one before them is carried for longer than a gap.
+    taken as lognormal. Requests that come one by one at even gaps find a plain step, unless those
+    before them are carried for longer than their gaps.
 
     References
     ----------
@@ -199,11 +245,58 @@ def _step_found(lane: Lane, at: Pace) -> Spread:
     third = plain_frac * _cube(at.plain_s) + frac * _cube(alone_s * (1.0 + relative))
     mean_s = second / at.step_s
     sd_s = np.sqrt(np.maximum(third / at.step_s - mean_s**2, 0.0))
-    rate = at.requests_per_s * lane.chances
-    crossing = np.clip(rate * at.carrying_s - 1.0, 0.0, 1.0)
-    evenly_s = at.plain_s + crossing * (at.carrying_s - at.plain_s)
     clumped = lane.step_clumped_frac
-    return Spread(evenly_s + clumped * (mean_s - evenly_s), clumped * sd_s)
+    if np.all(np.asarray(clumped) >= 1.0):
+        return Spread(mean_s, sd_s)
+    left = _left_of_prompts(lane, at, alone_s, relative)
+    evenly_s = at.plain_s + 2.0 * left.mean_s
+    variance = np.maximum(3.0 * left.sd_s**2 - left.mean_s**2, 0.0)
+    variance = variance + clumped * (sd_s**2 - variance)
+    return Spread(evenly_s + clumped * (mean_s - evenly_s), np.sqrt(variance))
+
+
+def _left_of_prompts(lane: Lane, at: Pace, alone_s: Floats, relative: Floats) -> Spread:
+    """What is left of prompts before, where they come at even gaps: a wait in D/G/1; (n,) each.
+
+    Parameters
+    ----------
+    alone_s, relative : a step that carries a prompt, and its variance over its square
+
+    Notes
+    -----
+    The mean wait is the sum over n of what n prompts take beyond n gaps, over n; its variance that
+    of the square. What several take is lognormal here, and prompts that waited share one step.
+
+    References
+    ----------
+    Spitzer (1956), Trans. Amer. Math. Soc. 82, 323: both sums, from a combinatorial lemma.
+    """
+    gap_s = 1.0 / np.maximum(at.requests_per_s * lane.chances, 1e-9)
+    more_s, variance = at.carrying_s - at.plain_s, relative * alone_s**2
+    mean_s, second = np.zeros(alone_s.shape), np.zeros(alone_s.shape)
+    for n in range(1, SPITZER_TERMS + 1):
+        taken_s = alone_s + (n - 1) * more_s
+        beyond_s, squared = _beyond(taken_s, n * variance / taken_s**2, n * gap_s)
+        mean_s, second = mean_s + beyond_s / n, second + squared / n
+    return Spread(mean_s, np.sqrt(second))
+
+
+def _beyond(mean_s: Floats, relative: Floats, gap_s: Floats) -> tuple[Floats, Floats]:
+    """What a lognormal time is longer than a gap: mean and mean square; (n,) each.
+
+    Partial moments of the lognormal distribution, the normal one as a logistic one, as in `lane`.
+    """
+    sigma = np.sqrt(np.maximum(np.log1p(relative), 1e-6))
+    place = np.log(gap_s / mean_s) / sigma + 0.5 * sigma
+    chance, first, second = (_normal(k * sigma - place) for k in range(3))
+    first, second = mean_s * first, mean_s**2 * (1.0 + relative) * second
+    beyond_s = np.maximum(first - gap_s * chance, 0.0)
+    return beyond_s, np.maximum(second - 2.0 * gap_s * first + gap_s**2 * chance, beyond_s**2)
+
+
+def _normal(z: Floats) -> Floats:
+    """The distribution function of the normal distribution, as a logistic one."""
+    return 1.0 / (1.0 + np.exp(-1.702 * np.clip(z, -20.0, 20.0)))
 
 
 def _budget_queue(lane: Lane, at: Pace) -> Spread:
@@ -245,17 +338,21 @@ def _token_s(lane: Lane, at: Pace) -> Floats:
 def _carried_sd_tokens(lane: Lane, at: Pace) -> Floats:
     """Deviation of the tokens that a carrying step carries: of several prompts, of any length.
 
-    The number of prompts is Poisson and at least one.
+    The number of prompts is Poisson and at least one. It varies with the length of the step in
+    which they came as well: with r of the time on prompts by 1 / (1 - r^2) as much, as variances
+    of steps that follow each other add up.
     """
-    mix, each = lane.mix, at.arrivals / at.carrying_frac
+    mix, each = lane.mix, at.arrivals / np.maximum(at.carrying_frac, 1e-9)
     if lane.curves.shared is not None:
         each = np.maximum(each, at.carried_tokens / mix.prompt_tokens_mean)
     rate = each - 1.0 + np.exp(-each)
     for _ in range(2):
         rate = each * (1.0 - np.exp(-np.maximum(rate, 1e-9)))
     spread = np.maximum(each * (1.0 + rate - each), 0.0)
-    sd = np.sqrt(each * mix.prompt_sd_tokens**2 + spread * mix.prompt_tokens_mean**2)
-    return np.minimum(sd, lane.budget_tokens)
+    variance = each * mix.prompt_sd_tokens**2 + spread * mix.prompt_tokens_mean**2
+    alone = np.where(lane.copies > 1.0, 0.0, lane.clumped_frac)
+    variance = variance / (1.0 - alone * _taken_frac(at) ** 2)
+    return np.minimum(np.sqrt(variance), lane.budget_tokens)
 
 
 def _first_steps_s(lane: Lane, at: Pace, others: Floats, prompt_tokens: Floats) -> Floats:

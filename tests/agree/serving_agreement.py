@@ -1,6 +1,6 @@
 """Random feasible serving plans, each in closed form and replayed: what the two say of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -103,6 +103,50 @@ def random_pair(seed):
     )
     replayed = _replayed(requests, fleet, tables, rig, load_frac * most_per_s)
     return Pair(closed, replayed, load_frac, words)
+
+
+SHARES = {"random": (1.0, 1.0), "round_robin": (0.0, 0.5), "least_loaded": (0.0, 0.0)}
+"""Of routers over many lanes: how clumped requests come to one, and how its crowd varies."""
+
+
+def fleet_tails(routing, load_frac, lanes=24):
+    """A fleet of equal lanes under prompts of very different lengths, as both tell it."""
+    rng = np.random.default_rng(5)
+    count, budget, sequences = 1500 * lanes, 8192, 256
+    prompt = np.clip(np.rint(rng.lognormal(6.7, 1.0, count)), 8, 12_000).astype(np.int64)
+    output = np.clip(np.rint(rng.lognormal(4.6, 0.8, count)), 2, 1500).astype(np.int64)
+    rig = _rig("llama-3.1-70b", "H100-SXM", "vllm", 4, "fp8", sequences, budget)
+    lane, longest = _lane(rig, mix_of(prompt, output), budget), int(np.max(prompt + output))
+    clumped, crowd = (max(share, 1.0 / lanes) for share in SHARES[routing])
+    lane = replace(lane, clumped_frac=np.full(1, clumped), crowd_frac=np.full(1, crowd))
+    each_per_s = load_frac * float(saturated(lane).requests_per_s[0])
+    spreads = latencies(lane, pace(lane, arrivals_at(lane, np.array([each_per_s]))))
+    closed = {
+        f"{name}_{statistic}": float(spreads[name].at(statistic)[0])
+        for name in ("tpot_s", "ttft_s")
+        for statistic in ("mean", "p95")
+    }
+    arrival_s = np.cumsum(rng.exponential(1.0 / (lanes * each_per_s), count))
+    requests = Requests(arrival_s - arrival_s[0], prompt, output)
+    fleet = Fleet(
+        lanes,
+        rig.engine.batching("chunked_prefill"),
+        routing,
+        sequences,
+        budget,
+        BLOCK_TOKENS,
+        _pool_blocks(rig, longest),
+        longest,
+    )
+    found = replay(requests, fleet, step_tables(rig, sequences, budget, longest))
+    kept = (np.arange(count) > 0.2 * count) & (np.arange(count) < 0.8 * count)
+    host_s = float(np.asarray(rig.engine.prompt_token_s)) * prompt + float(rig.engine.request_s)
+    ttft_s, tpot_s = (found.ttft_s + host_s)[kept], found.tpot_s[kept]
+    return closed, {
+        "tpot_s_mean": float(np.nanmean(tpot_s)),
+        "tpot_s_p95": float(np.nanquantile(tpot_s, 0.95)),
+        "ttft_s_p95": float(np.quantile(ttft_s, 0.95)),
+    }
 
 
 def _replayed(requests, fleet, tables, rig, requests_per_s):

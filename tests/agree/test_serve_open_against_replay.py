@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from serving_agreement import random_pair
+from serving_agreement import fleet_tails, random_pair
 
 WITHIN = {
     "saturated_per_s": 0.05,
@@ -63,6 +63,16 @@ def test_tails_of_the_closed_form_are_not_those_of_a_dream(some):
     for name, most in (("ttft_s_p95", 0.15), ("tpot_s_p95", 0.10)):
         off = np.array([p.closed[name] / p.replayed[name] - 1.0 for p in some])
         assert abs(np.median(off)) < most
+
+
+@pytest.mark.parametrize("routing", ["least_loaded", "round_robin", "random"])
+@pytest.mark.parametrize("load_frac", [0.5, 0.8])
+def test_fleets_have_the_tails_of_their_router(routing, load_frac):
+    """A fleet sized in closed form would have to be a sixth larger once it is replayed."""
+    closed, replayed = fleet_tails(routing, load_frac)
+    ttft_most = 0.4 if routing == "round_robin" else 0.15  # rows of long prompts meet in a lane
+    for name, most in (("tpot_s_mean", 0.07), ("tpot_s_p95", 0.13), ("ttft_s_p95", ttft_most)):
+        assert abs(closed[name] / replayed[name] - 1.0) < most, name
 
 
 @pytest.mark.bench
