@@ -23,7 +23,14 @@ from planner.serving.engine import PERIOD_DAYS, ServeEngine
 from planner.serving.load import Load
 from planner.serving.metrics import STATISTICS
 from planner.serving.plans import serving_plans, serving_rig
-from planner.serving.sizing import Capacity, Rule, capacity, paces_at, replicas_for
+from planner.serving.sizing import (
+    Capacity,
+    Rule,
+    capacity,
+    more_where_broken,
+    paces_at,
+    replicas_for,
+)
 from planner.serving.watts import LaneWatts, lane_watts
 from simkernel.columns import Column, Floats, Masks
 from simkernel.drafting import expected_tokens, token_sd_tokens
@@ -165,6 +172,7 @@ def fleet_of(
     per_host = np.asarray(columns["chassis_devices"], float)
     lost = work.survive_failures * np.maximum(np.ceil(per_host / plans.devices), 1.0)
     needed = replicas_for(load.peak.requests_per_s, found, Rule(work.peak_utilisation_frac, lost))
+    needed = more_where_broken(lane, lanes, needed, load.peak.requests_per_s, load.bounds)
     if engine.space.levels["replicas"] != (DERIVED,):
         needed = np.asarray(columns["replicas"], float)
     needed = np.where(lane.places < 1.0, 1.0, needed)  # no fleet serves what one cannot hold

@@ -32,6 +32,9 @@ from simkernel.serve_open import Spread, e2e, latencies, tpot, ttft
 BOUND_STEPS = 7
 """In which the fullest lane within the bounds is found, beside its two ends."""
 
+HALVINGS = 8
+"""Of the fullest lane there is, until the bounds are kept: to a 256th of it."""
+
 MARGIN_FRAC = 2.0**-12
 """Below the last guess, where that breaks a bound: what is found lies within 1e-3 (tested)."""
 
@@ -101,14 +104,40 @@ def _fullest(
         found, low, is_over = crossing(
             lambda at: _beyond(lane, at, bounds), empty, most, under, over, BOUND_STEPS
         )
-    else:  # steps of copies that wait for each other jump with the first prompts
-        ends = np.log(empty), np.log(most)
+    else:  # steps of copies that wait for each other jump with the first prompts, and fall again
+        bottom, top, under_there, over_there = _last_rise(lane, empty, most, under, over, bounds)
         logs = crossing(
-            lambda at: _beyond(lane, np.exp(at), bounds), *ends, under, over, BOUND_STEPS
+            lambda at: _beyond(lane, np.exp(at), bounds),
+            np.log(bottom),
+            np.log(top),
+            under_there,
+            over_there,
+            BOUND_STEPS,
         )
         found, low, is_over = np.exp(logs[0]), np.exp(logs[1]), logs[2]
     sure = np.where(is_over, np.maximum(low, found * (1.0 - MARGIN_FRAC)), found)
     return np.where(over <= 0.0, most, np.where(under > 0.0, empty, sure))
+
+
+def _last_rise(
+    lane: Lane, low: Floats, high: Floats, under: Floats, over: Floats, bounds: Sequence[Bound]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """A narrower range in which bounds are last broken, and by how much at both ends; (n,) each.
+
+    From above, since they may be broken once more by far fewer requests: a fleet for those would
+    be several times too large.
+    """
+    at, is_open = high, over > 0.0
+    for _ in range(HALVINGS):
+        at = np.maximum(0.5 * at, low)
+        beyond = _beyond(lane, at, bounds)
+        is_kept = is_open & (beyond <= 0.0)
+        low, under = np.where(is_kept, at, low), np.where(is_kept, beyond, under)
+        is_open &= ~is_kept
+        high, over = np.where(is_open, at, high), np.where(is_open, beyond, over)
+        if not is_open.any():
+            break
+    return low, high, under, over
 
 
 def _beyond(lane: Lane, arrivals: Floats, bounds: Sequence[Bound]) -> Floats:
@@ -138,6 +167,35 @@ def replicas_for(requests_per_s: float, found: Capacity, rule: Rule) -> Floats:
     working = np.ceil(requests_per_s / np.maximum(most, 1e-12))
     least = np.ceil(requests_per_s / np.maximum(found.within_per_s, 1e-12))
     return np.asarray(np.maximum(working, least + rule.lost_replicas))
+
+
+def more_where_broken(
+    lane: Lane, lanes: Column, replicas: Floats, requests_per_s: float, bounds: Sequence[Bound]
+) -> Floats:
+    """Replicas enough for copies that wait for each other; (n,).
+
+    Few prompts make the slowest twentieth of their answers slower than more prompts do, so a fleet
+    below its capacity may still break a bound. One of fewer requests each keeps it.
+    """
+    if lane.curves.shared is None or not bounds:
+        return replicas
+    at = arrivals_at(lane, requests_per_s / (replicas * lanes))
+    over = _beyond(lane, at, bounds)
+    if not (over > 0.0).any():
+        return replicas
+    empty = np.minimum(at, LEAST_ARRIVALS)
+    under = _beyond(lane, empty, bounds)
+    logs = crossing(
+        lambda log: _beyond(lane, np.exp(log), bounds),
+        np.log(empty),
+        np.log(at),
+        under,
+        over,
+        BOUND_STEPS,
+    )
+    fewer = pace(lane, np.exp(logs[1])).requests_per_s * lanes
+    enough = np.ceil(requests_per_s / np.maximum(fewer, 1e-12))
+    return np.where((over > 0.0) & (under <= 0.0), np.maximum(replicas, enough), replicas)
 
 
 def paces_at(lane: Lane, lanes: Column, replicas: Floats, loads: Sequence[Load]) -> list[Pace]:

@@ -126,3 +126,20 @@ def test_wide_experts_replay_in_step_with_mtp_and_two_batches():
     found = replayed(plan, 1)
     for name, most in (("tpot_s_mean", 0.2), ("ttft_s_p50", 0.3)):
         assert abs(figure(closed, name) / found.metrics[name] - 1.0) < most
+
+
+def test_a_longer_batch_never_needs_a_larger_fleet():
+    """A bound that few requests break, and more keep, sized a fleet of 12 replicas for 5."""
+    alike = (
+        *("workload.chat.engine=sglang", "kv_precision=bf16", "batch_overlap=two_batch"),
+        *("attention_data_parallel=8", "ep=8", "token_budget=8192"),
+        *("workload.chat.slo.tpot_s_p95=0.1", "workload.chat.slo.ttft_s_p95=3.0"),
+        *("workload.chat.trace.prompt_tokens=azure_conversation_2023",),
+        *("workload.chat.trace.output_tokens=azure_conversation_2023",),
+        *("workload.chat.trace.arrivals.requests_per_s=20", "workload.chat.peak_window_s=10"),
+        *("workload.chat.trace.duration_s=20",),
+    )
+    found = [one(*WIDE, *alike, f"max_batch={most}")[2] for most in (64, 128, 256)]
+    assert [figure(fleet, "replicas") for fleet in found] == [figure(found[0], "replicas")] * 3
+    for fleet in found:
+        assert 0.07 < figure(fleet, "tpot_s_p95") <= 0.1
