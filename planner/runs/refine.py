@@ -7,7 +7,7 @@ both tiers agree is told. The same for every kind of work that has a replay.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from planner.search.band import guard_band, promoted
 from planner.search.drivers import make_driver
 from planner.search.legal import layouts_of
 from planner.search.replays import CHOSEN, REPLAY, Replays
-from planner.search.seam import Explored
+from planner.search.seam import SEARCHED, Explored
+from planner.search.sweep import BillResult
 from planner.search.tiers import Refined, refine, refine_by
 from planner.space.blocks import keys_of
 from planner.space.plan_keys import codes_of, plan_name
@@ -78,7 +79,7 @@ def refined(
     physical : the physical front so far, whose scores may not be in `explored` yet
     replays : of the study, those of an earlier run among them
     most : plans to replay at most
-    is_whole : the closed form has seen every candidate, so nothing near its front is unknown
+    is_whole : the closed form has seen and counted every candidate, those that it forgot as well
     """
     study, space = explored.engine.study, explored.engine.space
     _remember(explored, physical)
@@ -86,7 +87,7 @@ def refined(
     if not len(keys) or not most:
         return Refinement()
     layouts, codes = layouts_of(space), codes_of(space, keys)
-    cheap = explored.known_scores if is_whole else explored.scores
+    cheap = (_beside(explored) if is_whole else explored).scores
     near = codes[guard_band(layouts, codes, cheap(codes))]
     if not len(near):
         return Refinement()
@@ -95,10 +96,21 @@ def refined(
         driver = make_driver("sample", explored.engine, first)
         found = refine_by(driver, layouts, cheap, replays.scores, most, is_stopped)
     else:
-        found = refine(layouts, near, cheap, replays.scores, most, is_stopped, is_whole=is_whole)
+        found = refine(layouts, near, cheap, replays.scores, most, is_stopped)
     rows = _rows(study, replays, found, space)
     said = _said(study, replays, found, most, len(near), space)
     return Refinement(rows, said | _spread(rows))
+
+
+def _beside(explored: Explored) -> Explored:
+    """The same knowledge, where what is evaluated again is not counted again."""
+    return replace(
+        explored,
+        known=dict(explored.known),
+        waiting=[],
+        unsettled=[],
+        since=BillResult(SEARCHED),
+    )
 
 
 def _spread(rows: Mapping[str, Any]) -> dict[str, Any]:

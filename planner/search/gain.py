@@ -1,8 +1,9 @@
 """Which plans to replay next: those that are expected to add most to the replayed front.
 
 Points are strewn over the box that hypervolume is measured in, and kept where no replayed plan
-reaches. What a plan may add is the mean over them of its chance to reach a point; what several
-add together counts a point once. No luck is in it: the points are always the same.
+reaches. What a plan may add is the mean over them of its chance to reach a point. Of several the
+next is chosen as if those before had come out as expected, so no two are taken that are one plan
+under two names. No luck is in it: the points are always the same.
 
 References
 ----------
@@ -11,12 +12,14 @@ Emmerich, Deutz and Klinkenberg, IEEE CEC 2011: expected hypervolume improvement
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from planner.costing.front import SiteScores as Scores
 from planner.pareto import nondominated
 from planner.search.band import shortfalls
-from planner.search.gap import Expected, normal_cdf
+from planner.search.gap import Expected, Together, normal_cdf
 from simkernel.columns import Codes, Floats
 
 STREWN = 1 << 14
@@ -35,36 +38,47 @@ MARGIN_FRAC = 0.1
 """How far beyond the front the box reaches."""
 
 
-def picked(front: Floats, found: Expected, most: int) -> Codes:
+class Pool(Protocol):
+    """Plans of which something is expected; `planner.search.gap.Learned`."""
+
+    def expected(self) -> Expected:
+        """Of all of them."""
+
+    def among(self, rows: Codes) -> Together:
+        """Some of them, to be looked at together."""
+
+
+def picked(front: Floats, pool: Pool, most: int) -> Codes:
     """Places of the plans to replay next, the first of them the best alone.
 
     Parameters
     ----------
     front : (m, k) points of the costly tier that no other beats
-    found : what that tier is expected to say of the plans
+    pool : what that tier is expected to say of the plans
     most : plans to pick
 
     Returns
     -------
     fewer where no plan, even at its luckiest, has a chance to reach anything new
     """
-    tried, low, size = _tried(front, found)
+    tried, low, size = _tried(front, pool.expected())
     if not len(tried):
         return tried
     open_points = low + _strewn(front.shape[1]) * size * (1.0 + MARGIN_FRAC)
     for point in front:
         open_points = open_points[(point > open_points).any(axis=1)]
     open_points = open_points[:MOST_LOOKED_AT]
-    reach, left = _reach(found, tried, open_points), np.ones(len(open_points))
+    together, left = pool.among(tried), np.ones(len(open_points))
     chosen: list[int] = []
-    for _ in range(min(most, len(tried))):
-        gain = reach @ left
+    while len(chosen) < min(most, len(tried)):
+        gain = _reach(together.expected, open_points) @ left
+        gain[chosen] = 0.0
         best = int(gain.argmax())
         if gain[best] <= 0:
             break
         chosen.append(best)
-        left = left * (1.0 - reach[best])
-        reach[best] = 0.0
+        together = together.believing(best)
+        left = left * (1.0 - _reach(together.expected.take([best]), open_points)[0])
     return tried[np.array(chosen, dtype=np.int64)]
 
 
@@ -87,17 +101,17 @@ def _tried(front: Floats, found: Expected) -> tuple[Codes, Floats, Floats]:
     return order[short[order] < 0], low, size
 
 
-def _reach(found: Expected, tried: Codes, points: Floats) -> Floats:
+def _reach(found: Expected, points: Floats) -> Floats:
     """Chance that a plan at some site is at least as good as a point in everything; (n, points).
 
     Sites of a plan share its luck, since a replay is priced at all of them.
     """
-    reach = np.zeros((len(tried), len(points)))
+    reach = np.zeros((len(found.points), len(points)))
     for site in range(found.points.shape[1]):
-        own = found.chance[tried, site][:, None] * np.ones(len(points))
+        own = found.chance[:, site][:, None] * np.ones(len(points))
         for column, wanted in enumerate(points.T):
-            middle = found.points[tried, site, column][:, None]
-            spread = found.spread[tried, site, column][:, None]
+            middle = found.points[:, site, column][:, None]
+            spread = found.spread[:, site, column][:, None]
             sure = np.asarray(middle <= wanted, dtype=float)
             if spread.any():
                 away = np.divide(
@@ -107,16 +121,6 @@ def _reach(found: Expected, tried: Codes, points: Floats) -> Floats:
             own = own * np.where(np.isfinite(middle), sure, 0.0)
         reach = np.maximum(reach, own)
     return reach
-
-
-def _chance_below(middle: Floats, spread: Floats, wanted: Floats) -> Floats:
-    """Chance of a figure to be at most what is wanted; (n, 1), (n, 1) and (m,) to (n, m)."""
-    is_below: Floats = np.asarray(middle <= wanted, dtype=float)
-    if not spread.any():
-        return is_below
-    away = np.zeros(is_below.shape)
-    np.divide(wanted - middle, spread, out=away, where=(spread > 0) & np.isfinite(middle))
-    return np.where(spread > 0, normal_cdf(away), is_below)
 
 
 def _strewn(width: int) -> Floats:

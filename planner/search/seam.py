@@ -105,14 +105,6 @@ class Explored:
         rows = [self.known[int(key)] for key in keys]
         return Scores(np.stack([r[0] for r in rows]), np.stack([r[1] for r in rows]))
 
-    def known_scores(self, codes: Ints) -> Scores:
-        """The same where nothing may be evaluated: what is not known is infinitely bad."""
-        sites, wanted = len(self.desk.terms), self.engine.study.objectives
-        width = len(wanted.minimise) + len(wanted.maximise)
-        never = (np.full((sites, width), np.inf), np.full(sites, np.inf))
-        rows = [self.known.get(int(key), never) for key in keys_of(self.engine.space, codes)]
-        return Scores(np.stack([r[0] for r in rows]), np.stack([r[1] for r in rows]))
-
     def enters(self, scores: Scores) -> bool:
         """Whether the scores bring anything that the front has not; they join it."""
         new = scores.points[scores.excess <= 0]

@@ -20,7 +20,7 @@ from planner.costing.front import SiteScores as Scores
 from planner.pareto import hypervolume, nondominated
 from planner.search.band import BAND_FRAC, best_rows, better, leading, scale_of, shortfalls
 from planner.search.gain import picked
-from planner.search.gap import expected
+from planner.search.gap import learned
 from planner.search.legal import Layouts, neighbours
 from planner.space.blocks import Ints, keys_of
 from simkernel.columns import Codes, Floats, Masks
@@ -112,8 +112,6 @@ def refine(
     costly: Evaluator,
     most: int,
     is_stopped: Callable[[], bool] = lambda: False,
-    *,
-    is_whole: bool = False,
 ) -> Refined:
     """Replay what the cheap tier finds worth it.
 
@@ -124,10 +122,9 @@ def refine(
     cheap, costly : the tiers
     most : plans to replay at most, the budget
     is_stopped : asked before every batch; the costly tier may ask more often
-    is_whole : no other plan is within the guard band, so neighbours are not looked at
     """
     told = cheap(codes)
-    work = _Loop(layouts, costly, most, is_stopped, is_whole)
+    work = _Loop(layouts, costly, most, is_stopped)
     first = leading(layouts, codes, told)
     work.replay(codes, told, first)
     if not len(first):
@@ -157,7 +154,7 @@ def refine_by(
 
     The cheap tier scores the same plans, so that its ranks can be compared.
     """
-    work = _Loop(layouts, costly, most, is_stopped, is_whole=True)
+    work = _Loop(layouts, costly, most, is_stopped)
     while not work.found.ended:
         codes, before = driver.ask(), len(work.found)
         if not len(codes):
@@ -179,7 +176,6 @@ class _Loop:
     costly: Evaluator
     most: int
     is_stopped: Callable[[], bool]
-    is_whole: bool
 
     def __post_init__(self) -> None:
         nothing = Scores(np.zeros((0, 0, 0)), np.zeros((0, 0)))
@@ -197,6 +193,8 @@ class _Loop:
             self._add(codes[some], Scores(told.points[some], told.excess[some]))
             if self.found.ended:
                 return
+        if len(self.found) >= self.most:
+            self.found.ended = "the budget is spent"
 
     def fresh(self, codes: Ints) -> Ints:
         """Plans the cheap tier kept, and neighbours of replayed ones near the front: news only."""
@@ -204,7 +202,7 @@ class _Loop:
         hoped = better(self.found.costly.points, BAND_FRAC)
         is_fit = self.found.costly.excess <= 0
         short = shortfalls(hoped, is_fit, self.found.costly, self.size)
-        if (short < 0).any() and not self.is_whole:
+        if (short < 0).any():
             near = neighbours(self.layouts, self.found.codes[short < 0])
             pool = np.unique(np.concatenate([codes, near.astype(codes.dtype)]), axis=0)
         keys = keys_of(self.layouts.space, pool).tolist()
@@ -221,7 +219,7 @@ class _Loop:
         points = found.costly.points[found.costly.excess <= 0]
         points = points[np.isfinite(points).all(axis=1)]
         front = points[nondominated(points)] if len(points) else points
-        ahead = expected(self.layouts, codes, told, found.codes, found.cheap, found.costly)
+        ahead = learned(self.layouts, codes, told, found.codes, found.cheap, found.costly)
         return picked(front, ahead, min(max(self.most // BATCH, LEAST_BATCH), BATCH))
 
     def end_if_settled(self, since: int) -> None:

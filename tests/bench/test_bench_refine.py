@@ -2,7 +2,8 @@
 
 Hypervolume of what was replayed over that of every candidate replayed, the exact front reaching
 from 0 to 1, measured from 1.1. Optuna's sampler with the same budget stands beside. The spaces are
-a small fleet, and shipped studies narrowed to what can be replayed whole in minutes.
+a small fleet, and shipped studies narrowed to what can be replayed whole in minutes. Nothing is
+drawn by chance in the choice, so its luck is told by shaking what the closed form says.
 """
 
 import sys
@@ -59,6 +60,9 @@ SPACES = {
 
 SHARE = 0.05
 
+SHAKES, SHAKEN_FRAC = 10, 1e-3
+"""Closed forms that each plan's figures are a little off in: they order near equals otherwise."""
+
 
 def made(name, *more):
     """The engine of a space."""
@@ -87,7 +91,15 @@ def front_of(scores):
     return points[nondominated(points)]
 
 
-def found_by(name, driver, most):
+def shaken(explored, seed):
+    """Its figures a little off; as they are for seed 0."""
+    rng = np.random.default_rng(seed)
+    for key, (points, excess) in explored.known.items() if seed else ():
+        off = np.exp(rng.normal(0.0, SHAKEN_FRAC, points.shape))
+        explored.known[key] = (points * off, excess)
+
+
+def found_by(name, driver, most, seed=0):
     """What a run would say of its replays, out of replays made before; and its own seconds."""
     known = whole(name)[2]
     engine = made(name, f"search.replay={most}", f"search.driver={driver}")
@@ -95,6 +107,7 @@ def found_by(name, driver, most):
     for result in sweep(engine, 1, lambda: False):
         explored.remember(result.near)
         total.add(result)
+    shaken(explored, seed)
     replays, started = Replays(engine, dict(known.known)), time.process_time()
     said = refined(explored, total.physical(), replays, most, lambda: False, is_whole=True).said
     return said, time.process_time() - started
@@ -107,20 +120,26 @@ def test_a_twentieth_of_the_replays_has_the_front(name, tell):
     engine, every, _, scores, each_s = whole(name)
     exact = front_of(scores)
     low, size = exact.min(axis=0), np.ptp(exact, axis=0)
-    wanted = (*engine.study.objectives.minimise,)
+    best = hypervolume((exact - low) / size, 1.1)
+
+    def share_of(said):
+        points = np.array([[row[n] for n in engine.study.objectives.minimise] for row in said])
+        return hypervolume((points - low) / size, 1.1) / best
+
     tell(f"{name}: candidates, all of them replayed", f"{len(every)}, {each_s:.2f} s each", "")
-    shares = {}
     for driver in ("auto", "sample"):
         for share in (0.02, SHARE, 0.1):
             said, seconds = found_by(name, driver, int(share * len(every)))
-            points = np.array([[row[name] for name in wanted] for row in said["front"]])
-            got, best = (hypervolume((p - low) / size, 1.1) for p in (points, exact))
-            shares[driver, share] = got / best
-            words = f"{got / best:.4f} ({said['replayed']} replays; {said['ended']})"
+            words = f"{share_of(said['front']):.4f} ({said['replayed']} replays; {said['ended']})"
             tell(f"{said['proposed_by']}: hypervolume at {share:.0%} of the replays", words, "")
             each = f"{seconds / said['replayed'] * 1e3:.1f} ms"
             tell("  choosing, per replay", each, "")
             taus = {n: round(t, 2) for n, t in said["agreement"].items()}
             tell("  rank agreement", str(taus), "")
-    tell("guard band at 5% of the replays", f"{shares['auto', SHARE]:.4f}", ">= 0.99 wanted")
-    assert shares["auto", SHARE] >= 0.99
+    most = int(SHARE * len(every))
+    found = [share_of(found_by(name, "auto", most, s)[0]["front"]) for s in range(SHAKES)]
+    words = f"{np.mean(found):.4f}, worst {min(found):.4f}"
+    tell(
+        f"guard band at {SHARE:.0%} of the replays, {SHAKES} closed forms", words, ">= 0.99 wanted"
+    )
+    assert np.mean(found) >= 0.99

@@ -10,6 +10,7 @@ from small_serve import chat, written
 
 import planner.runs.work as running
 import planner.search.replays as replays_room
+import planner.search.tiers as tiers
 from planner.archive.progress import REPLAYED
 from planner.archive.store import Archive
 from planner.documents import answers as commands
@@ -162,6 +163,24 @@ def test_the_closed_form_evaluates_nothing_for_the_replays(tmp_path, monkeypatch
         monkeypatch.setattr(f"{room}.physics_of", lambda study: told)
     run = ran(tmp_path, "sweep")
     assert sum(counted) == run.summary.evaluated == 24
+
+
+def test_neighbours_of_the_replayed_front_are_looked_at_and_not_counted_again(
+    tmp_path, monkeypatch, watched
+):
+    """A plan that the closed form wrongs by more than the band would never be replayed."""
+    near = []
+
+    def neighbours(layouts, codes, whole=tiers.neighbours):
+        near.append(whole(layouts, codes))
+        return near[-1]
+
+    monkeypatch.setattr(tiers, "neighbours", neighbours)
+    run = ran(tmp_path, "sweep", "search.replay=16")
+    said = run.summary.tiers
+    assert near
+    assert len(watched) == said["replayed"] <= 16
+    assert run.summary.evaluated == 24
 
 
 def test_a_plan_whose_bounds_break_gets_the_fleet_that_keeps_them(tmp_path):
