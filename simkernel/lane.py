@@ -168,16 +168,14 @@ def carried_by(
     """
     prompt_tokens = lane.mix.prompt_tokens_mean
     mean_tokens = arrivals * prompt_tokens / carrying_frac
-    relative = (lane.mix.prompt_sd_tokens / prompt_tokens) ** 2
     if lane.curves.shared is None:
-        prompts = arrivals / carrying_frac
-        varied_frac = np.log1p((relative + _counted_variance(prompts)) / np.maximum(prompts, 1.0))
-        return Carried(mean_tokens, prompts, mean_tokens, varied_frac)
+        return Carried(mean_tokens, arrivals / carrying_frac, mean_tokens)
     copies = lane.copies
     requests = np.maximum(arrivals * copies / carrying_frac, 1e-9)
     missed = np.exp(requests * np.log1p(-np.minimum(1.0 / copies, 1.0 - 1e-12)))
     met = np.maximum(copies * (1.0 - missed), 1.0)
     each = requests / met
+    relative = (lane.mix.prompt_sd_tokens / prompt_tokens) ** 2
     spread = np.log1p((relative + np.maximum(1.0 + requests / copies - each, 0.0)) / each)
     varies = _largest_variance(met)
     beyond = np.exp(np.sqrt(spread) * _largest_of(met) - 0.5 * spread * (1.0 - varies))
@@ -188,6 +186,13 @@ def carried_by(
     return Carried(longest, longest / prompt_tokens, mean_tokens, spread * varies)
 
 
+def with_variance(lane: Lane, carried: Carried) -> Carried:
+    """The same, of several prompts of any length in a lane alone: steps differ by so much."""
+    relative = (lane.mix.prompt_sd_tokens / lane.mix.prompt_tokens_mean) ** 2
+    each = (relative + _counted_variance(carried.prompts)) / np.maximum(carried.prompts, 1.0)
+    return replace(carried, varied_frac=np.log1p(each))
+
+
 def _counted_variance(mean: Floats) -> Floats:
     """Variance of a Poisson number that is not 0, over its mean.
 
@@ -195,7 +200,8 @@ def _counted_variance(mean: Floats) -> Floats:
     -----
     Exactly 1 + l - m where m = l / (1 - exp(-l)); the form without l is our choice, within 0.05.
     """
-    return np.asarray(1.0 - np.exp(-np.maximum(mean - 1.0, 0.0)))
+    more = np.maximum(mean - 1.0, 0.0)
+    return np.asarray(1.0 - 1.0 / (1.0 + more + 0.5 * more * more))
 
 
 ROOT_FRAC = 0.4
@@ -213,6 +219,10 @@ def _largest_variance(count: Column) -> Column:
     return np.asarray(1.0 / (1.0 + 0.9 * np.log(count)))
 
 
+LOGISTIC = 1.702
+"""Of the logistic distribution that stands for the normal one (Bowling et al. 2009)."""
+
+
 def _held_of(mean: Column, log_variance: Column, room: Column) -> Floats:
     """Mean of a lognormal number cut off at a room; the normal distribution as a logistic one.
 
@@ -221,9 +231,9 @@ def _held_of(mean: Column, log_variance: Column, room: Column) -> Floats:
     Bowling et al., J. Ind. Eng. Manag. 2(1), 2009: 1 / (1 + exp(-1.702 z)), within 0.01.
     """
     deviation = np.sqrt(np.maximum(log_variance, 1e-12))
-    place = np.clip(np.log(room / mean) / deviation, -20.0, 20.0)
-    below = 1.0 / (1.0 + np.exp(-1.702 * (place - 0.5 * deviation)))
-    above = 1.0 / (1.0 + np.exp(1.702 * (place + 0.5 * deviation)))
+    place = np.minimum(np.maximum(np.log(room / mean) / deviation, -20.0), 20.0)
+    odds, half = np.exp(LOGISTIC * place), np.exp(0.5 * LOGISTIC * deviation)
+    below, above = odds / (odds + half), 1.0 / (1.0 + odds * half)
     return np.minimum(mean * below + room * above, np.minimum(mean, room))
 
 
@@ -269,7 +279,8 @@ def _launched_s(lane: Lane, alone_s: Floats, carried: Carried, kernels_s: Floats
     and beyond, kernels are taken as a straight line.
     """
     launch_s = lane.curves.floors.launch_s * (carried.prompts > 0.0)
-    if not np.any(launch_s > alone_s):
+    is_sharp = not isinstance(carried.varied_frac, np.ndarray)
+    if is_sharp or not np.any(launch_s > alone_s):
         return np.maximum(kernels_s, launch_s)
     more_s = np.maximum(kernels_s - alone_s, 1e-12)
     covered_frac = np.maximum(launch_s - alone_s, 0.0) / more_s  # of the mean tokens

@@ -16,12 +16,14 @@ import numpy as np
 from simkernel.columns import Column, Floats, Masks
 from simkernel.false_position import crossing
 from simkernel.lane import (
+    Carried,
     Lane,
     Standing,
     carried_by,
     carrying_step_s,
     lane_step_s,
     standing_of,
+    with_variance,
 )
 from simkernel.serving_mix import Mix
 
@@ -175,6 +177,7 @@ def _mixed(
     rounds = ROUNDS if lane.curves.shared is None else SHARED_ROUNDS
     for round_ in range(rounds + 1):
         carried = carried_by(lane, computed, carrying_frac, room)
+        carried = _with_variance(lane, carried, is_last=round_ == rounds)
         long_s = carrying_step_s(lane, standing, plain_s, carried)
         step_s = plain_s + carrying_frac * (long_s - plain_s)
         begin = 1.0 - np.exp(-chance * plain_s / step_s)
@@ -220,6 +223,7 @@ def _in_turns(
             in_step = (1.0 + own) * (1.0 - (1.0 - own_frac) * (1.0 - beside))
             any_frac = np.where(lane.copies > 1.0, in_step, own)
         carried = carried_by(lane, computed, np.maximum(any_frac, 1e-9), room)
+        carried = _with_variance(lane, carried, is_last=round_ == rounds)
         pass_s = carrying_step_s(lane, standing, plain_s, carried) - plain_s
         pass_s = np.maximum(pass_s, 1e-12)
         longer_s = beside * np.maximum(pass_s - plain_s, 0.0)
@@ -243,6 +247,13 @@ def _in_turns(
         following / np.maximum(1.0 - following, LEAST_END_FRAC) + more,
         np.minimum(passes, 1.0) + more,
     )
+
+
+def _with_variance(lane: Lane, carried: Carried, *, is_last: bool) -> Carried:
+    """How steps differ changes the mean one; the share that carry settles on the mean alone."""
+    if not is_last:
+        return replace(carried, varied_frac=0.0)
+    return with_variance(lane, carried) if lane.curves.shared is None else carried
 
 
 LEAST_END_FRAC = 0.05

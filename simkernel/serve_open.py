@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 
 from simkernel.columns import Column, Floats
-from simkernel.lane import Carried, Lane, carrying_step_s, lane_step_s, standing_of
+from simkernel.lane import LOGISTIC, Carried, Lane, carrying_step_s, lane_step_s, standing_of
 from simkernel.lane_pace import Pace, fuller_arrivals, pace
 from simkernel.workload import percentile_frac
 
@@ -21,9 +21,6 @@ state and the deviation no end."""
 
 MOST_TAKEN_FRAC = 0.95
 """Of its time that a lane spends on prompts at most: in one that does nothing else none decode."""
-
-SPITZER_TERMS = 4
-"""Of the sum for a wait. The rest of it, long queues, is shorter in lanes: prompts share steps."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +262,8 @@ def _left_of_prompts(lane: Lane, at: Pace, alone_s: Floats, relative: Floats) ->
     Notes
     -----
     The mean wait is the sum over n of what n prompts take beyond n gaps, over n; its variance that
-    of the square. What several take is lognormal here, and prompts that waited share one step.
+    of the square. What several take is lognormal here. Four terms: the rest of the sum, of long
+    queues, is shorter in lanes, where prompts that waited share one step.
 
     References
     ----------
@@ -273,12 +271,17 @@ def _left_of_prompts(lane: Lane, at: Pace, alone_s: Floats, relative: Floats) ->
     """
     gap_s = 1.0 / np.maximum(at.requests_per_s * lane.chances, 1e-9)
     more_s, variance = at.carrying_s - at.plain_s, relative * alone_s**2
-    mean_s, second = np.zeros(alone_s.shape), np.zeros(alone_s.shape)
-    for n in range(1, SPITZER_TERMS + 1):
-        taken_s = alone_s + (n - 1) * more_s
-        beyond_s, squared = _beyond(taken_s, n * variance / taken_s**2, n * gap_s)
-        mean_s, second = mean_s + beyond_s / n, second + squared / n
+    one = _beyond(alone_s, relative, gap_s)
+    two_s = alone_s + more_s
+    two = _beyond(two_s, 2.0 * variance / two_s**2, 2.0 * gap_s)
+    mean_s, second = (_four(a, 0.5 * b) for a, b in zip(one, two, strict=True))
     return Spread(mean_s, np.sqrt(second))
+
+
+def _four(first: Floats, second: Floats) -> Floats:
+    """Four terms of a sum whose terms fall as its first two do; (n,)."""
+    ratio = second / np.maximum(first, 1e-30)
+    return np.asarray((first + second) * (1.0 + ratio * ratio))
 
 
 def _beyond(mean_s: Floats, relative: Floats, gap_s: Floats) -> tuple[Floats, Floats]:
@@ -288,15 +291,12 @@ def _beyond(mean_s: Floats, relative: Floats, gap_s: Floats) -> tuple[Floats, Fl
     """
     sigma = np.sqrt(np.maximum(np.log1p(relative), 1e-6))
     place = np.log(gap_s / mean_s) / sigma + 0.5 * sigma
-    chance, first, second = (_normal(k * sigma - place) for k in range(3))
-    first, second = mean_s * first, mean_s**2 * (1.0 + relative) * second
+    odds = np.exp(LOGISTIC * np.minimum(np.maximum(place, -20.0), 20.0))
+    each = np.exp(-LOGISTIC * sigma)
+    chance, first = 1.0 / (1.0 + odds), mean_s / (1.0 + odds * each)
+    second = mean_s**2 * (1.0 + relative) / (1.0 + odds * each * each)
     beyond_s = np.maximum(first - gap_s * chance, 0.0)
     return beyond_s, np.maximum(second - 2.0 * gap_s * first + gap_s**2 * chance, beyond_s**2)
-
-
-def _normal(z: Floats) -> Floats:
-    """The distribution function of the normal distribution, as a logistic one."""
-    return 1.0 / (1.0 + np.exp(-1.702 * np.clip(z, -20.0, 20.0)))
 
 
 def _budget_queue(lane: Lane, at: Pace) -> Spread:

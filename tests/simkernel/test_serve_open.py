@@ -7,7 +7,7 @@ import pytest
 from test_serving_tables import rig
 
 from simkernel.full_lane import held, thrown
-from simkernel.lane import Lane, carried_by, lane_step_s, standing_of
+from simkernel.lane import Lane, carried_by, lane_step_s, standing_of, with_variance
 from simkernel.lane_pace import arrivals_at, is_roomy, most_arrivals, pace, saturated
 from simkernel.serve_open import latencies
 from simkernel.serving_mix import mix_of
@@ -78,7 +78,7 @@ def test_steps_wait_for_their_launches_as_often_as_dice_say(rate, launches):
     """The longer of launches and mean kernels is too short where most steps lie near both."""
     one, ones, prompts = lane(), np.ones(1), rate / (1.0 - np.exp(-rate))
     standing = standing_of(one, 20.0 * ones)
-    carried = carried_by(one, prompts * ones, ones, 8192.0 * ones)
+    carried = with_variance(one, carried_by(one, prompts * ones, ones, 8192.0 * ones))
     quick = replace(one, curves=replace(one.curves, launch_s=0.0 * ones))
     alone_s, whole_s = lane_step_s(quick, standing), lane_step_s(quick, standing, carried)
     launch_s = alone_s + launches * (whole_s - alone_s)
