@@ -11,20 +11,23 @@ from planner.charts.palette import CHOSEN, MARKED, OKABE_ITO, SMALL_PX, Chart, R
 
 HEIGHT_PX = 240
 CAP = "cap"
+TIME = "time [years]"
 
 
-def lines(rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "") -> Chart:
+def lines(
+    rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "", time: str = TIME
+) -> Chart:
     """Lines over the years, a colour for each name; what `dash` tells apart is dashed or not.
 
     Parameters
     ----------
     rows : "year", `y`, `colour` and `dash`
-    title : of the vertical direction, with its unit
+    title, time : of the vertical and of the horizontal direction, with their units
     """
     names = list(dict.fromkeys(str(row[colour]) for row in rows))
     scale = alt.Scale(domain=names, range=list(OKABE_ITO[: len(names)]))
     channels: dict[str, Any] = {
-        "x": alt.X("year:Q", title="time [years]", axis=alt.Axis(tickCount=8)),
+        "x": alt.X("year:Q", title=time, axis=alt.Axis(tickCount=8)),
         "y": alt.Y(f"{y}:Q", title=title),
         "color": alt.Color(f"{colour}:N", scale=scale, title=colour),
         "tooltip": ["year:Q", alt.Tooltip(f"{y}:Q", format=",.4~g"), f"{colour}:N"],
@@ -46,7 +49,7 @@ def lines(rows: Sequence[Row], y: str, title: str, colour: str, dash: str = "") 
     return drawn.properties(height=HEIGHT_PX, description=about)
 
 
-def years(rows: Sequence[Row], y: str, title: str) -> Chart:
+def years(rows: Sequence[Row], y: str, title: str, time: str = TIME) -> Chart:
     """A bar for each year, and the cap of a year as a line across.
 
     Parameters
@@ -54,7 +57,7 @@ def years(rows: Sequence[Row], y: str, title: str) -> Chart:
     rows : "year", `y` and "what", which is CAP for the cap
     """
     shared = chart_of([row for row in rows if row["what"] != CAP])
-    x = alt.X("year:O", title="time [years]", axis=alt.Axis(labelAngle=0))
+    x = alt.X("year:O", title=time, axis=alt.Axis(labelAngle=0))
     bars = shared.mark_bar(color=OKABE_ITO[0]).encode(
         x=x,
         y=alt.Y(f"{y}:Q", title=title),

@@ -12,6 +12,7 @@ from costdata.quotes import chip_prices
 from planner.costing.price_desk import api_of
 from planner.costing.second_pass import Costed
 from planner.costing.terms import supply_given, terms_of
+from planner.fleet.options import by_the_hour
 from planner.runs.kinds import kind_of
 from planner.study.parts import Costing
 from planner.study.read import Study
@@ -40,8 +41,9 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
         notes["idle_prices"] = idle
     if costed is None:
         return notes
+    costing = by_the_hour(study.costing) if study.kind == "fleet" else study.costing
     for chip in costed.chips:
-        notes[f"price {chip}"] = price_note(study.costing, catalog, chip)
+        notes[f"price {chip}"] = price_note(costing, catalog, chip)
     return notes | {f"NULL {name}": why for name, why in costed.reasons.items()}
 
 

@@ -7,13 +7,16 @@ from itertools import accumulate
 from typing import Any
 
 from planner.fleet.baselines import NOTHING
-from planner.fleet.document import gap_words
-from planner.fleet.worth_words import worth_words
+from planner.fleet.document import gap_words, heads, nothing_words, why_words
+from planner.fleet.worth_words import limit_words, worth_words
+from planner.report.words import Say
 
 Document = Mapping[str, Any]
 Row = dict[str, Any]
 
-THIS = "this plan"
+EN = Say("en")
+THIS, MEANS = "this plan", "what it means"
+COMPARED = ("plan", "worth today [M$]", "capital [M$]", "carbon [t]", "peak [MW]", MEANS)
 MUSD, T = 1e6, 1e3
 
 
@@ -79,42 +82,42 @@ def carbon_rows(document: Document, nodes: Sequence[Mapping[str, Any]]) -> list[
     return rows + ([{"year": y, "t": cap / T, "what": "cap"} for y in found] if cap else [])
 
 
-def compared_rows(document: Document) -> list[Row]:
+def compared_rows(document: Document, say: Say = EN) -> list[Row]:
     """The plan beside renting everything, buying all at once and doing nothing."""
     own = document["metrics"]
-    rows = [_compared(THIS, own, own["own_npv_usd"])]
+    rows = [_compared(THIS, own, own["own_npv_usd"], say)]
+    plan, means = heads(("plan", MEANS), say)
     for name, other in document["baselines"].items():
         if name == NOTHING:
-            served = ", ".join(f"{v:.0%} of {n}" for n, v in other["served_frac"].items())
-            undone = ", ".join(other["runs_not_done"])
-            words = f"serves {served or 'nothing'} throughout"
-            words += f"; not done: {undone}" if undone else ""
-            rows.append({"plan": name, "what it means": words})
+            words = say("fleet_serves", **nothing_words(other, say))
+            rows.append({plan: say.name(name), means: words})
         elif "why" in other:
-            rows.append({"plan": name, "what it means": other["why"]})
+            rows.append({plan: say.name(name), means: why_words(other["why"], say)})
         else:
-            line = _compared(name, other, own["own_npv_usd"])
-            line["what it means"] += gap_words(other, document)
+            line = _compared(name, other, own["own_npv_usd"], say)
+            line[means] += gap_words(other, document, say)
             rows.append(line)
     return rows
 
 
-def _compared(name: str, figures: Mapping[str, Any], own_usd: float) -> Row:
+def _compared(name: str, figures: Mapping[str, Any], own_usd: float, say: Say) -> Row:
     more = (figures["own_npv_usd"] - own_usd) / MUSD
-    words = "" if name == THIS else f"{abs(more):,.2f} M$ {'more' if more >= 0 else 'less'}"
-    return {
-        "plan": name,
-        "worth today [M$]": round(figures["own_npv_usd"] / MUSD, 3),
-        "capital [M$]": round(figures["capex_usd"] / MUSD, 3),
-        "carbon [t]": round(figures["kgco2e"] / T, 1),
-        "peak [MW]": round(figures["peak_facility_mw"], 3),
-        "what it means": words,
-    }
+    word = say("fleet_more" if more >= 0 else "fleet_less", figure=f"{abs(more):,.2f} M$")
+    found = (
+        say.name(name),
+        round(figures["own_npv_usd"] / MUSD, 3),
+        round(figures["capex_usd"] / MUSD, 3),
+        round(figures["kgco2e"] / T, 1),
+        round(figures["peak_facility_mw"], 3),
+        "" if name == THIS else word,
+    )
+    return dict(zip(heads(COMPARED, say), found, strict=True))
 
 
-def worth_rows(document: Document) -> list[Row]:
+def worth_rows(document: Document, say: Say = EN) -> list[Row]:
     """What one step more of each limit is worth; never what is below the gap of the solutions."""
+    step, worth = heads(("one step more", "worth"), say)
     return [
-        {"one step more": name, "worth": worth_words(one)}
+        {step: limit_words(name, say), worth: worth_words(one, say)}
         for name, one in document["worth_of_more"].items()
     ]

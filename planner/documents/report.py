@@ -12,7 +12,6 @@ from planner.report.arrangement import arranged, arrangement_bytes, arrangement_
 from planner.report.decision import sentence
 from planner.report.purchase import purchase_report
 from planner.report.write import refuse_without_libraries, write_bytes, write_report
-from simkernel.errors import BadStudy
 
 
 def report(
@@ -29,9 +28,7 @@ def report(
     with archive.reading() as held:
         kind = held.run(run).start.kind
     if kind == "fleet":
-        if language != "en":
-            raise BadStudy(f"--lang {language}: purchase plans are reported in English; wanted en")
-        return purchase_report(archive, run, to, plan)
+        return purchase_report(archive, run, to, language, plan)
     if kind == "mixed":
         return _arrangement(archive, run, to, language, plan)
     got = write_report(archive, run, to, language, plan, site)

@@ -24,7 +24,7 @@ from planner.search.sweep import sweep
 from planner.search.workforce import Workforce
 from planner.serving.load import serve_load
 from planner.study.fleet import OF_THE_FLEET
-from planner.study.parts import DEFAULT_OBJECTIVES
+from planner.study.parts import DEFAULT_OBJECTIVES, Costing
 from planner.study.read import Study
 from planner.uncertainty.inputs import Ends, Inputs
 from planner.uncertainty.plans import parts_of
@@ -95,9 +95,7 @@ def _axes(study: Study, kind: str) -> dict[str, Any]:
 
 def _alone(study: Study, kind: str, name: str, works: Any, axes: dict[str, Any]) -> Study:
     """A study of another kind with the prices and sites of this one."""
-    costing = study.costing
-    if costing.acquire == "buy" and costing.rent_plan is None:
-        costing = replace(costing, rent_plan="on_demand")  # a bridge is not reserved for years
+    costing = by_the_hour(study.costing)
     metrics = metric_names(kind)
     limits = {n: v for n, v in study.limits.items() if n not in OF_THE_FLEET and n in metrics}
     return replace(
@@ -137,6 +135,16 @@ def swept_plans(study: Study, workers: int | Workforce) -> dict[str, Any]:
     for result in sweep(engine, workers, lambda: False):
         total.add(result)
     return total.physical()
+
+
+def by_the_hour(costing: Costing) -> Costing:
+    """Terms on which rent is on demand unless the study says otherwise.
+
+    What bridges a delivery is not reserved for years.
+    """
+    if costing.acquire == "buy" and costing.rent_plan is None:
+        return replace(costing, rent_plan="on_demand")
+    return costing
 
 
 def offers_of(

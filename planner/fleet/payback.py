@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from costdata.tco import MONTHS_PER_YEAR
+from planner.report.words import Say
+
+EN = Say("en")
 
 
 def payback_months(plan: Mapping[str, Any], rented: Mapping[str, Any]) -> float | None:
@@ -47,7 +50,7 @@ def payback_months(plan: Mapping[str, Any], rented: Mapping[str, Any]) -> float 
     return float(months * plan["caps"]["period_years"] * MONTHS_PER_YEAR)
 
 
-def payback_words(document: Mapping[str, Any]) -> str:
+def payback_words(document: Mapping[str, Any], say: Say = EN) -> str:
     """The same as a sentence; "" where there is no renting to compare with.
 
     Parameters
@@ -57,11 +60,9 @@ def payback_words(document: Mapping[str, Any]) -> str:
     found = document["metrics"]
     months = found.get("payback_months")
     if not found["capex_usd"]:
-        return "nothing is bought, so there is nothing to be paid back"
+        return say("fleet_unpaid_none")
     if found.get("rent_npv_usd") is None:
         return ""
     if months is None:
-        return "not paid back against renting everything within the calendar"
-    if months == 0:
-        return "at no time has it cost more than renting everything"
-    return f"paid back against renting everything in {months:.0f} months"
+        return say("fleet_unpaid")
+    return say("fleet_payback", months=f"{months:.0f}") if months else say("fleet_never_ahead")

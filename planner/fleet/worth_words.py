@@ -6,24 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.documents.figures import human
+from planner.report.words import Say
 
 EXA = 1e18
-BELOW = "below the gap"
+EN = Say("en")
 
 
-def worth_words(one: Mapping[str, Any]) -> str:
+def worth_words(one: Mapping[str, Any], say: Say = EN) -> str:
     """A worth as `worth_of_more` holds it.
 
     Parameters
     ----------
     one : "worth", "at_most", "unit" and of hardware alone "units"
     """
-    units = f", {one['units']:+.0f} units" if "units" in one else ""
+    units = say("fleet_more_units", units=f"{one['units']:+.0f}") if "units" in one else ""
     if one["worth"] is not None:
         return _figure(one["worth"], one["unit"]) + units
     if one["at_most"] is None:
-        return "no plan in time"
-    return f"{BELOW}, at most {_figure(one['at_most'], one['unit'])}"
+        return say("fleet_no_time")
+    return say("fleet_below", most=_figure(one["at_most"], one["unit"]))
+
+
+def limit_words(name: str, say: Say) -> str:
+    """A limit, or one step more of it, as its reader knows it; its site as it is named."""
+    if say.language == "en":
+        return name
+    what, at, site = name.partition(" at ")
+    return f"{site} {say.name(what)}" if at else say.name(what)
 
 
 def _figure(value: float, unit: str) -> str:

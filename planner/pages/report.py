@@ -15,6 +15,7 @@ from planner.report.arrangement import arranged, arrangement_bytes, arrangement_
 from planner.report.decision import sentence
 from planner.report.purchase import FORMS as PURCHASE_FORMS
 from planner.report.purchase import decision_of, purchase_bytes, reported
+from planner.report.words import Say
 from planner.report.write import FORMS, refuse_without_libraries, report_bytes
 
 LANGUAGES = {"English": "en", "中文": "zh"}
@@ -54,17 +55,16 @@ def draw() -> None:
 
 
 def _purchases(found: Desk) -> None:
-    """The report of a purchase plan, which is in English."""
-    left, right = st.columns(2)
+    """The report of a purchase plan."""
+    left, middle, right = st.columns(3)
     of = left.selectbox("Of", (CHEAPEST, CHOSEN), key=desk.kept("report_of_purchase", CHEAPEST))
+    language = middle.selectbox("Language", LANGUAGES, key=desk.kept("report_lang", "English"))
     form = right.selectbox("Form", PURCHASE_FORMS, key=desk.kept("report_form_purchase", "pdf"))
     plan = str(found.front["plan"][found.row]) if of == CHOSEN else ""
-    record, document = reported(Archive(found.db, desk.READING_S), found.run, plan)
-    facts = desk.facts_of(found.db, found.run)
-    st.info(plain(decision_of(document)))
-    _made(
-        found, (found.run, plan, "en", form), lambda: purchase_bytes(record, document, form, facts)
-    )
+    got = reported(Archive(found.db, desk.READING_S), found.run, plan)
+    lang = LANGUAGES[language]
+    st.info(plain(decision_of(got.document, Say(lang))))
+    _made(found, (found.run, plan, lang, form), lambda: purchase_bytes(got, form, lang))
 
 
 def _arrangement(found: Desk) -> None:

@@ -10,6 +10,7 @@ import xlsxwriter
 
 from planner.documents.purchase_rows import cash_rows, compared_rows, worth_rows
 from planner.exports.purchase import COLUMNS, order_items
+from planner.report.words import Say
 
 Document = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -22,7 +23,7 @@ SPENT = ("capex_usd", "running_usd", "rent_usd", "moving_usd", "kgco2e")
 WIDTH = 16
 
 
-def purchase_xlsx(document: Document, title: str, lines: Sequence[str]) -> bytes:
+def purchase_xlsx(document: Document, title: str, lines: Sequence[str], say: Say) -> bytes:
     """The file's bytes; sums of money are formulas over their rows.
 
     Parameters
@@ -48,8 +49,8 @@ def purchase_xlsx(document: Document, title: str, lines: Sequence[str]) -> bytes
         ("materials", COLUMNS, _materials(document), ("usd",)),
         ("calendar", *_calendar(document), ()),
         ("cash", *_under(cash_rows(document)), ()),
-        ("other ways", *_under(compared_rows(document)), ()),
-        ("worth of more", *_under(worth_rows(document)), ()),
+        ("other ways", *_under(compared_rows(document, say)), ()),
+        ("worth of more", *_under(worth_rows(document, say)), ()),
     )
     for name, heads, rows, summed in sheets:
         if rows:

@@ -46,11 +46,11 @@ def tornado(ends: Ends, study: Study, metric: str) -> list[Swing]:
     for name in ends.uncertain():
         low, high = (float(figures_of(one, study)[metric][0]) for one in ends.moved(name))
         if low != high and np.isfinite([low, high]).all():
-            found.append(Swing(name, *_reach(ends, name), low, high))
+            found.append(Swing(name, *reach(ends, name), low, high))
     return sorted(found, key=lambda swing: -swing.width)
 
 
-def _reach(ends: Ends, name: str) -> tuple[float, float]:
+def reach(ends: Ends, name: str) -> tuple[float, float]:
     """Ends of an input over its middle: of its figure with the widest band."""
     moved = MOVED[name]
     found = [(1.0, 1.0)]

@@ -10,14 +10,13 @@ from planner import charts
 from planner.archive.store import Archive
 from planner.charts import bars, gantt, over_time, palette, roofline, scatter
 from planner.charts.scatter import Axis, Colour
-from planner.documents import answers
 from planner.documents.figures import axis_unit, scale_of, title_of, unit_of
 from planner.explain.roofline import Roofline
 from planner.metrics import METRICS
 from planner.report.blocks import Picture
 from planner.report.gather import gather
 from planner.report.paper import paper
-from planner.report.purchase import purchase_paper
+from planner.report.purchase import purchase_paper, reported
 
 ROOMS = (bars, gantt, over_time, palette, roofline, scatter)
 
@@ -95,8 +94,7 @@ def test_the_charts_of_a_report_say_in_what_they_measure(stored, language):
 
 def test_the_charts_of_a_purchase_report_say_in_what_they_measure(gated):
     """A buyer would not know what the caps are of."""
-    record = Archive(gated).run("1")
-    blocks = purchase_paper(record, answers.explain(gated, "1", "1")).blocks
+    blocks = purchase_paper(reported(Archive(gated), "1", "1")).blocks
     specs = [block.spec for block in blocks if isinstance(block, Picture)]
     assert len(specs) >= 3
     assert not [title for spec in specs for title in without_units(spec)]

@@ -1,15 +1,19 @@
 """The page of purchase plans, on a plan with gates and on a study that has none."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner.archive.store import Archive
+from planner.archive.stored_purchase import decided
 from planner.documents import answers as commands
 from planner.documents import purchase_rows
-from planner.report.blocks import Heading, Listing
-from planner.report.purchase import decision_of, purchase_paper, reported
+from planner.fleet.follow import books
+from planner.report.blocks import Heading, Listing, Picture, Points, Table, Words
+from planner.report.purchase import decision_of, purchase_bytes, purchase_paper, reported
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,12 +98,75 @@ def test_a_purchase_plan_is_reported_on_the_page(gated, monkeypatch):
 
 def test_a_purchase_report_says_what_to_order_and_what_it_assumes(gated):
     """A board would read a number of servers and not of which chip, and no source of a price."""
-    record, document = reported(Archive(gated), "1")
+    got = reported(Archive(gated), "1")
+    record, document = got.record, got.document
     said = decision_of(document)
     assert said.startswith("Order whatever comes, the first ")
     bought = {o["chip"] for o in document["orders"] if o["how"] == "buy" and not o["future"]}
     assert all(f"racks of {chip} for" in said for chip in bought)
-    blocks = purchase_paper(record, document, Archive(gated).facts(record.run)).blocks
+    blocks = purchase_paper(got).blocks
     heads = [block.text for block in blocks if isinstance(block, Heading)]
     assert heads[-3:] == ["Assumptions", "What was left out", "How to reproduce"]
     assert blocks[-1] == Listing(record.start.study_text.strip())
+
+
+LEFT_IN_ENGLISH = re.compile(
+    r"worth today|renting|order by|arrives|period|rented|nothing|below the gap|Beside|Decision"
+)
+
+
+def test_a_purchase_report_is_there_in_chinese(gated):
+    """A board would be shown a page in two languages, or another amount in one of them."""
+    got = reported(Archive(gated), "1")
+    said = {}
+    for language in ("en", "zh"):
+        found = []
+        for block in purchase_paper(got, language).blocks:
+            match block:
+                case Heading(text) | Words(text):
+                    found.append(text)
+                case Points(lines):
+                    found += lines[: -len(got.document["notes"])] or lines[:1]
+                case Table(title, heads, rows):
+                    is_fact = len(rows) and len(heads) == 6 and heads[-1] in ("source", "来源")
+                    found += [title, *heads, *([] if is_fact else [c for r in rows for c in r])]
+                case Picture(title, words):
+                    found += [title, words]
+        said[language] = "\n".join(found)
+    assert not LEFT_IN_ENGLISH.search(said["zh"].split("假设登记")[0])
+    figures = {n: set(re.findall(r"\d[\d.,]* (?:M|k)\$", text)) for n, text in said.items()}
+    assert figures["en"] == figures["zh"]
+    assert "决策建议" in said["zh"]
+    assert purchase_bytes(got, "xlsx", "zh").startswith(b"PK")
+
+
+def test_a_purchase_report_says_what_the_plan_hangs_on(gated):
+    """A board would sign a point, and not see which price moves it, nor how far."""
+    got = reported(Archive(gated), "1")
+    found = got.outlook
+    own = got.document["metrics"]["own_npv_usd"]
+    assert found.now == pytest.approx(own, rel=1e-9) == found.then
+    names = [swing.name for swing in found.swings]
+    assert {"price of servers", "rent"} <= set(names)
+    assert not {"time of the run", "size of the fleet"} & set(names)
+    assert all(min(s.at_low, s.at_high) <= own * (1 + 1e-9) for s in found.swings)
+    cases = {one.name: one for one in found.cases}
+    base, dearer = cases["as it is"].value, cases["servers +30%"]
+    assert base == pytest.approx(own, rel=1e-9)
+    assert dearer.value > base > cases["servers -20%"].value
+    assert all(one.best <= one.value for one in found.cases)
+
+
+def test_what_servers_do_to_a_plan_is_their_price_less_what_is_left(gated):
+    """The tornado would move another sum than the one that is paid for servers."""
+    archive = Archive(gated)
+    problem, plan = decided(archive.front("1"), 0, "1")
+    kept = books(problem, plan)
+    found = reported(archive, "1").outlook
+    cases = {one.name: one.value for one in found.cases}
+    dearer = replace(problem, deals=[
+        replace(d, usd=d.usd * 1.3) if d.name == "buy" else d for d in problem.deals
+    ])  # fmt: skip
+    most = books(dearer, plan).npv_cost_usd - kept.npv_cost_usd
+    # servers are a part of what a unit is bought with, and upkeep follows their price
+    assert 0.5 * most < cases["servers +30%"] - cases["as it is"] < 2.0 * most

@@ -180,7 +180,9 @@ def test_the_report_of_a_purchase_plan_says_what_to_order(stored):
     text = (folder / "a.html").read_text()
     for words in ("Order list", "Beside other ways", "rent everything", "Cash flow"):
         assert words in text
-    assert planner("report", "1", "--to", folder / "a.html", "--db", db, "--lang", "zh").code == 2
+    told = planner("report", "1", "--to", folder / "z.html", "--db", db, "--lang", "zh", "--json")
+    assert "现值成本" in told.document["decision"]
+    assert "订单清单" in (folder / "z.html").read_text()
 
 
 def test_what_is_ordered_is_listed_to_the_last_item(stored):
@@ -220,3 +222,10 @@ def test_hardware_alone_has_nothing_to_replay():
     found = planner("replay", ROOT / "studies" / "buy_in_one_period.toml")
     assert found.code == 2
     assert "without workloads" in found.err
+
+
+def test_the_rent_that_is_told_is_the_one_that_is_paid(stored):
+    """A buyer would hold the price of a reservation against a bridge by the hour."""
+    _, _, document = stored
+    assert "on_demand" in document["notes"]["price H100-SXM"]
+    assert "reserved" not in document["notes"]["price H100-SXM"]
