@@ -38,6 +38,8 @@ BOTH_DIRECTIONS = (1.9, 2.1)  # a total of both directions over one direction, r
 CARD = re.compile(r"\b(?:(\d) ?x ?)?(\d{2,3})G(?:bE)?\b")
 """Ports of a network card and the rate of one [Gb/s], as a row of chips words it."""
 
+DATED = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-\d\d)?)?")
+
 UNSAFE = re.compile(r"[\x00-\x1f\x7f<>]|\.\.")
 
 SCALEUP = ("scaleup_gbytes_per_s_per_direction", "scaleup_peer_gbytes_per_s_per_direction")
@@ -93,6 +95,16 @@ def lint(folder: Path | None = None) -> list[str]:
         return [*_our_headers(), *faults_of(ours, ours)]
     theirs, faults = read_overlay(folder)
     return faults + faults_of(theirs, lay_over(read_ours(), theirs))
+
+
+def old_prices(folder: Path | None, today: datetime.date) -> list[str]:
+    """Warnings of our tables, or of a user's folder of tables, or of one table of it.
+
+    Raises
+    ------
+    BadFile : the folder or a file cannot be read at all
+    """
+    return warnings_of(read_ours() if folder is None else read_overlay(folder)[0], today)
 
 
 def faults_of(tables: Tables, whole: Tables) -> list[str]:
@@ -393,6 +405,8 @@ def _rules(name: str) -> tuple[dict[str, str], ...]:
 
 
 def _age_years(as_of: str, today: datetime.date) -> float:
-    """Age of the last day that a date can mean."""
+    """Age of the last day that a date can mean; 0 of none, which is a fault of its own."""
+    if not DATED.fullmatch(as_of):
+        return 0.0
     year, month, day = ([int(part) for part in as_of.split("-")] + [12, 28])[:3]
-    return (today - datetime.date(year, month, day)).days / DAYS_PER_YEAR
+    return (today - datetime.date(year, month, min(max(day, 1), 28))).days / DAYS_PER_YEAR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,7 +52,10 @@ def lint(
     """Check tables for faults that would make a plan wrong; exit 2 if there are any."""
     from planner.documents import catalog as commands_catalog
 
-    document = _run(lambda: commands_catalog.lint(folder), as_json, commands_catalog.lint_text)
+    today = datetime.now(UTC).date()
+    document = _run(
+        lambda: commands_catalog.lint(folder, today), as_json, commands_catalog.lint_text
+    )
     if document["faults"]:
         raise typer.Exit(2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,13 @@ def show(name: str, overlay: Path | None) -> dict[str, Any]:
             raise error from None
 
 
-def lint(folder: Path | None) -> dict[str, Any]:
-    """Faults of a folder of tables, or of ours."""
-    faults = linting.lint(folder) if folder is not None else linting.lint()
-    return {"faults": list(faults), "folder": str(folder) if folder else "our tables"}
+def lint(folder: Path | None, today: date) -> dict[str, Any]:
+    """Faults of a folder of tables, or of ours, and prices that are old at a date."""
+    return {
+        "faults": linting.lint(folder),
+        "warnings": linting.old_prices(folder, today),
+        "folder": str(folder) if folder else "our tables",
+    }
 
 
 def add(folder: Path, kind: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -102,9 +106,9 @@ def show_text(document: Mapping[str, Any]) -> str:
 
 
 def lint_text(document: Mapping[str, Any]) -> str:
-    """The faults, or that there are none."""
-    faults = document["faults"]
-    return "\n".join(faults) if faults else f"no faults in {document['folder']}"
+    """The faults, or that there are none, and what is old."""
+    faults = document["faults"] or [f"no faults in {document['folder']}"]
+    return "\n".join([*faults, *(f"warning: {old}" for old in document["warnings"])])
 
 
 def add_text(document: Mapping[str, Any]) -> str:

@@ -182,6 +182,21 @@ def test_the_shipped_tables_have_no_fault(tmp_path):
     assert answer.document["faults"]
 
 
+def test_an_old_price_is_said_by_lint_and_refuses_nothing(tmp_path):
+    """A price of three years ago would be ordered by as if it were of today."""
+    price = (
+        "name=mine/rent", "provider=mine", "instance=box", "accelerator=H100-SXM", "devices=8",
+        "region=here", "plan=on_demand", "usd_per_device_hour=2.5", "source=own quote",
+        "grade=vendor", "licence=own",
+    )  # fmt: skip
+    words = ("catalog", "add", "cloud_prices", *price, "--to", tmp_path)
+    assert planner(*words, "as_of=2019-05").code == 0
+    answer = planner("catalog", "lint", tmp_path, "--json")
+    assert (answer.code, answer.document["faults"]) == (0, [])
+    assert "usd_per_device_hour is of 2019-05" in answer.document["warnings"][0]
+    assert "warning: cloud_prices.csv" in planner("catalog", "lint", tmp_path).out
+
+
 SITE = (
     "name=here", "title=Here", "kind=site", "country=SWE", "usd_per_kwh=0.05", "pue=1.2",
     "grid_average_kgco2e_per_kwh=0.02", "source=own meter", "as_of=2026-01", "grade=measured",
