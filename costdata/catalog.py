@@ -23,6 +23,7 @@ from costdata.profiles import keeping_of, reserve_row, stack_of
 from costdata.purchase import PurchaseUnit, purchase_unit
 from costdata.sites import Site, site_of
 from costdata.support import Support, support, support_mask
+from costdata.tile_curves import tiled_chips
 from costdata.times import timed_chips
 from simkernel.columns import Masks
 from simkernel.errors import BadFile, MissingFact, unknown
@@ -127,6 +128,15 @@ class Catalog:
         MissingFact : nothing was timed on any of them
         """
         return timed_chips(self.tables, [self._chip(name) for name in names])
+
+    def tiled_chips(self, names: Sequence[str]) -> Chips:
+        """The same, with products priced tile by tile.
+
+        Raises
+        ------
+        UnknownName, MissingFact : as `chips`
+        """
+        return tiled_chips(self.tables, [self._chip(name) for name in names])
 
     def engine_curves(self, engine: str, names: Sequence[str]) -> EngineCurves:
         """What a serving engine's own kernels reach on chips; see `costdata.engines`.

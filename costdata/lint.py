@@ -66,6 +66,7 @@ SPEAKS_OF = {
     "links": ("accelerator", "accelerators"),
     "power_curves": ("accelerator", "accelerators"),
     "product_times": ("accelerator", "accelerators"),
+    "tile_curves": ("accelerator", "accelerators"),
     "part_times": ("accelerator", "accelerators"),
     "collective_times": ("accelerator", "accelerators"),
     "regions_electricity_maps": ("name", "regions"),

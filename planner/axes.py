@@ -37,8 +37,8 @@ CACHES = ("bf16", "fp16", "fp8")
 DEFAULT_SCHEDULE = "one_forward_one_backward"
 DEFAULT_PLACEMENT = "tp-cp-ep-dp-pp"
 
-ROOFLINE, MEASURED = "roofline", "measured"
-"""Sources of kernel times: fitted curves alone, or what a user timed before them."""
+ROOFLINE, MEASURED, TILED = "roofline", "measured", "tiled"
+"""Sources of kernel times: curves alone, a user's times before them, or products by tiles."""
 
 NO_DRAFTS, DRAFTS = "none", ("mtp", "eagle", "draft")
 """Ways of drafting ahead: the model's prediction layers, a trained head, a small model."""
@@ -219,8 +219,8 @@ def _use_axes() -> tuple[Axis, ...]:
         ),
         Axis(
             "compute", "", WORK, "name", (ROOFLINE,),
-            "source of kernel times: curves of the chips, or your own times before them",
-            names=(ROOFLINE, MEASURED, "tiled"), ready=(ROOFLINE, MEASURED),
+            "source of kernel times: curves of chips, your own times, or products by tiles",
+            names=(ROOFLINE, MEASURED, TILED),
         ),
         Axis(
             "offload", "", TRAIN, "name", ("none",),

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkernel.columns import Codes, Floats
+from simkernel.tiles import TileCurve
 from simkernel.timed import Timed
 
 PRECISIONS = ("bf16", "fp16", "fp8", "fp8_block", "mxfp8", "nvfp4", "mxfp4", "int8")
@@ -150,7 +151,8 @@ class Chips(Columns):
     together, `scaleup_peer_bytes_per_s` per direct link; `scaleout_bytes_per_s` per device and
     direction. Host memory, what a device may have of a memory pool (CXL and its kin) with the rate
     at which it gets there and back, and host watts in `power` are shares of one device; NaN where
-    nobody states them. `timed` is None where kernel times come from the curves alone.
+    nobody states them. `timed` is None where kernel times come from the curves alone,
+    `tiles` where products are not priced tile by tile.
     """
 
     name: npt.NDArray[np.str_]
@@ -174,11 +176,14 @@ class Chips(Columns):
     scaleout: LinkCurve
     power: PowerCurve
     timed: Timed | None = None
+    tiles: TileCurve | None = None
 
     def take(self, rows: Codes | int) -> Chips:
         """The same table for some rows, curves included."""
         picked: dict[str, Any] = {
-            f.name: value.take(rows) if isinstance(value, Columns | Timed) else value[rows]
+            f.name: value.take(rows)
+            if isinstance(value, Columns | Timed | TileCurve)
+            else value[rows]
             for f in fields(self)
             for value in (getattr(self, f.name),)
             if value is not None

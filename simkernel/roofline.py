@@ -7,13 +7,14 @@ layer runs, what overlaps with what, and what a kernel costs when the chip is ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 
 from simkernel.columns import Codes, Column, Floats
 from simkernel.hardware import PRECISIONS, Chips, Columns
+from simkernel.tiles import TileCurve, TileRates, tiled_s
 from simkernel.timed import Timed
 
 BACKWARD_CORE_FLOP_PER_FORWARD = 2.5
@@ -49,7 +50,8 @@ class GemmRates(Columns):
 
     Seconds per flop and per byte, at peak and as reached by an infinitely large product;
     `least_s_per_flop` where no product is faster, 0 where the saturation says it all. `timed` has
-    what products took that somebody timed, None where the curve is all there is.
+    what products took that somebody timed, None where the curve is all there is;
+    `tiles` what cores reach where products are priced tile by tile.
     """
 
     peak_s_per_flop: Floats
@@ -62,6 +64,7 @@ class GemmRates(Columns):
     floor_s: Floats
     least_s_per_flop: Column = 0.0
     timed: Timed | None = None
+    tiles: TileRates | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,8 @@ def gemm_rates(
     curve, rows = chips.gemm, np.arange(len(chips))
     peak = chips.peak_flop_per_s[rows, precision_codes]
     hbm = chips.hbm_bytes_per_s
+    if chips.tiles is not None:
+        return _tiled_rates(chips.tiles, (peak, hbm), precision_codes, reached_frac)
     return GemmRates(
         peak_s_per_flop=1.0 / peak,
         best_s_per_flop=1.0 / (peak * curve.flop_frac_max[rows, precision_codes] * reached_frac),
@@ -139,6 +144,32 @@ def gemm_rates(
         inner_half=curve.inner_half[rows, precision_codes],
         floor_s=curve.floor_s[rows, precision_codes],
         timed=chips.timed and chips.timed.of_precision(precision_codes, reached_frac),
+    )
+
+
+def _tiled_rates(
+    tiles: TileCurve,
+    peaks: tuple[Floats, Floats],
+    precision_codes: Codes | int,
+    reached_frac: Column,
+) -> GemmRates:
+    """Rates of chips whose products are priced tile by tile: only tiles are padded."""
+    (peak, hbm), rows = peaks, np.arange(len(peaks[1]))
+    nothing = np.zeros(len(rows))
+    cores, loop_frac, cache_frac, fill_s, hbm_frac, floor_s = (
+        getattr(tiles, f.name)[rows, precision_codes] for f in fields(tiles)
+    )
+    best = peak * loop_frac * reached_frac
+    return GemmRates(
+        peak_s_per_flop=1.0 / peak,
+        best_s_per_flop=1.0 / best,
+        peak_s_per_byte=1.0 / hbm,
+        best_s_per_byte=1.0 / (hbm * hbm_frac),
+        rows_half=nothing,
+        columns_half=nothing,
+        inner_half=nothing,
+        floor_s=floor_s,
+        tiles=TileRates(cores, cores / best, cores / (hbm * cache_frac), fill_s),
     )
 
 
@@ -225,6 +256,8 @@ def gemm_work(
     padded = padded * (inner + rates.inner_half)
     moved = (inner * (rows * left_bytes + columns * right_bytes) + area * result_bytes) * groups
     compute_s = padded * (2.0 * groups) * rates.best_s_per_flop
+    if rates.tiles is not None:
+        compute_s = tiled_s(rates.tiles, (rows, inner, columns), value_bytes, groups)
     if np.ndim(rates.least_s_per_flop):
         compute_s = np.maximum(compute_s, area * inner * (2.0 * groups) * rates.least_s_per_flop)
     hbm_s = moved * rates.best_s_per_byte

@@ -10,7 +10,7 @@ import numpy as np
 
 from costdata.catalog import Catalog
 from costdata.support import KERNELS
-from planner.axes import MEASURED
+from planner.axes import MEASURED, TILED
 from planner.costing.purchase import Shelf, shelf_of
 from planner.space.blocks import Space
 from planner.study.read import Study
@@ -55,8 +55,8 @@ class Prepared:
 
     @cached_property
     def _chips(self) -> dict[str, Chips]:
-        is_measured = self.study.axes["compute"][0] == MEASURED
-        chips = self.catalog.timed_chips if is_measured else self.catalog.chips
+        by_source = {MEASURED: self.catalog.timed_chips, TILED: self.catalog.tiled_chips}
+        chips = by_source.get(str(self.study.axes["compute"][0]), self.catalog.chips)
         return {name: chips([name]) for name in self.space.chips}
 
     @cached_property

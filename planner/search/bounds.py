@@ -122,8 +122,9 @@ def _best_rate(engine: Engine, plans: TrainingPlans, accelerator: str) -> Floats
 
 
 def _fastest(rates: GemmRates) -> Floats:
-    """Rate that no product beats: of its curve, or the peak where times stand before it."""
-    least_s = rates.best_s_per_flop if rates.timed is None else rates.peak_s_per_flop
+    """Rate that no product beats: of its curve, or the peak where times or tiles replace it."""
+    is_curve = rates.timed is None and rates.tiles is None
+    least_s = rates.best_s_per_flop if is_curve else rates.peak_s_per_flop
     return np.asarray(1.0 / least_s)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,10 @@ from costdata.catalog import Catalog
 from costdata.configs import model_names, read_model
 from costdata.failures import families_told
 from costdata.profiles import SHIPPED, UNFUSED
+from costdata.tile_curves import TILES, untiled
 from costdata.times import imports_told
 from costdata.traces import trace_name
-from planner.axes import ALL, CATALOGUE, MEASURED, OFFERED
+from planner.axes import ALL, CATALOGUE, MEASURED, OFFERED, TILED
 from planner.bands import is_computed
 from planner.costing.null_objectives import refuse_compared
 from planner.runs.prepared import Prepared
@@ -120,6 +122,9 @@ def prepare(study: Study, catalog: Catalog | None = None) -> Engine:
         untimed = _untimed(catalog, tuple(sizes))
         missing |= untimed
         sizes = {name: size for name, size in sizes.items() if name not in untimed}
+    if study.axes["compute"][0] == TILED:
+        sizes, untiled = _with_tiles(catalog, sizes)
+        missing |= untiled
     if not sizes:
         raise MissingFact(*(f"{name}: {why}" for name, why in missing.items()))
     chosen = with_accelerators(study, tuple(sizes))
@@ -241,6 +246,11 @@ def training_notes(study: Study, catalog: Catalog) -> dict[str, str]:
         notes["failures"] = families_told(catalog.tables, _architectures(study, catalog))
     if study.axes["compute"][0] == MEASURED:
         notes["measured"] = imports_told(catalog.tables)
+    if study.axes["compute"][0] == TILED:
+        notes["tiled"] = (
+            "products priced tile by tile on cores fitted alone, not inside steps: no plan is "
+            "validated; everything else by curves"
+        )
     zero, stages = study.axes["zero_stage"], study.axes["pipeline_parallel"]
     if max(int(z) for z in zero) >= 2 and max(int(p) for p in stages) > 1:
         notes["zero_in_pipelines"] = (
@@ -314,6 +324,20 @@ def sizes_of_chips(
             topology=TOPOLOGIES[int(chip.scaleup_topology_code[0])],
         )
     return sizes, missing
+
+
+def _with_tiles(
+    catalog: Catalog, sizes: Mapping[str, ChipSizes]
+) -> tuple[dict[str, ChipSizes], dict[str, str]]:
+    """Chips whose tiles were fitted, in those precisions alone; why not of the others."""
+    kept, missing = {}, {}
+    for name, own in sizes.items():
+        fitted = {key[1] for key in catalog.tables[TILES] if key[0] == name}
+        if known := tuple(p for p in own.precisions if p in fitted):
+            kept[name] = replace(own, precisions=known)
+        else:
+            missing[name] = untiled(catalog.tables, name)
+    return kept, missing
 
 
 def _untimed(catalog: Catalog, names: tuple[str, ...]) -> dict[str, str]:

@@ -172,6 +172,8 @@ def made(name, kind, words, rng, columns=None):
     shape = (ROWS,) if columns is None else (ROWS, columns)
     if "Timed" in words:  # what somebody timed: none, or nothing of these chips
         return None if "None" in words else Timed(np.zeros(ROWS, dtype=int), {}, {})
+    if "Tile" in words and "None" in words:  # products by curves
+        return None
     if has_fields(kind):
         parts = annotations(kind).items()
         return kind(

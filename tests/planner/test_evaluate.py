@@ -221,6 +221,7 @@ BASE = (
     "vp=2", "mbs=1",
 )  # fmt: skip
 CHANGES = {
+    "compute": ("compute=tiled",),
     "accelerator": ("accelerator=H200-SXM",),
     "devices": ("devices=256",),
     "nodes": ("nodes=32",),
@@ -270,17 +271,11 @@ NAMED = {
 }  # fmt: skip
 """Names of an axis that each differ from the plain one, with what goes with them."""
 
-ONE_VALUE = {
-    "compute": "tiled",
-}  # fmt: skip
-"""Axes of which a value has no physics in this version: it is refused."""
 
-
-def test_every_axis_has_a_change_that_shows_or_one_value():
+def test_every_axis_has_a_change_that_shows():
     """A new axis would come in without anybody asking what it does (SimAI#263)."""
     names = {axis.name for axis in axes_of("train")}
-    assert names == {*CHANGES, *CHANGES_OF_DENSE, *ONE_VALUE, "data_parallel"}
-    assert all(AXES[name].ready for name in ONE_VALUE)
+    assert names == {*CHANGES, *CHANGES_OF_DENSE, "data_parallel"}
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
@@ -326,10 +321,6 @@ def test_the_imbalance_of_experts_is_no_dead_knob_and_not_even_by_default(expert
 
 def test_an_axis_without_physics_is_refused(experts):
     """A source of times that is not there would be taken for another."""
-    for axis, value in ONE_VALUE.items():
-        answer = planner("evaluate", experts, "--set", f"{axis}={value}")
-        assert answer.code == 2
-        assert "no physics in this version" in answer.err
     answer = planner("evaluate", experts, *[w for s in (*BASE, "dp=3") for w in ("--set", s)])
     assert "the study keeps other replica counts" in answer.err
 

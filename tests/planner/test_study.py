@@ -122,7 +122,7 @@ def test_a_missing_key_is_told_with_what_it_wants():
         ("precision = 'bf17'", "not one of the names"),
         ("zero_stage = 4", "out of bounds"),
         ("offload = 'disk'", "not one of the names"),
-        ("compute = 'tiled'", "no physics in this version"),
+        ("compute = 'guessed'", "not one of the names"),
         ("profile = 'mine'", "not one of the names"),
         ("power_cap_frac = 1.2", "out of bounds, from 0.3 to 1 here"),
         ("placement = 'tp-dp'", "not one of the names"),
