@@ -7,6 +7,7 @@ from simkernel.replay.blocks import (
     hold_found,
     hold_new,
     let_go,
+    look_below,
     look_up,
     publish,
     publish_own,
@@ -20,6 +21,7 @@ from simkernel.replay.results import (
     SERVED,
 )
 from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
+from simkernel.replay.tiers import swap_in, swap_out
 
 
 def refusal_code(
@@ -78,20 +80,23 @@ def first_due(replica: int, jobs: Jobs, lists: Lists, limits: Limits, cache: Cac
     due = tokens_due(request, jobs)
     if cache is None:
         return due
-    cache.owners[request].found = 0
-    if jobs[request].cached_tokens == 0:
-        cache.owners[request].found = look_up(replica, request, due, limits, cache)
-    return due - cache.owners[request].found * limits.block_tokens
+    found, below, swapped = 0, 0, cache.owners[request].swapped
+    if jobs[request].cached_tokens == 0 and swapped == 0:
+        found = look_up(replica, request, due, limits, cache)
+        below = look_below(replica, request, found, due, limits, cache)
+    cache.owners[request].found, cache.owners[request].below = found, below
+    return due - swapped - (found + below) * limits.block_tokens
 
 
 def first_needs(
     replica: int, tokens: int, lists: Lists, limits: Limits, cache: Cache | None
 ) -> int:
     """Free blocks that the first who waits takes with so many tokens beside those found."""
-    needed = blocks_for(tokens, limits)
     if cache is None:
-        return needed
-    return needed + free_among_found(replica, lists[replica].first_waiting, cache)
+        return blocks_for(tokens, limits)
+    request = lists[replica].first_waiting
+    needed = blocks_for(cache.owners[request].swapped + tokens, limits)
+    return needed + cache.owners[request].below + free_among_found(replica, request, cache)
 
 
 def reserve_first(
@@ -106,9 +111,14 @@ def reserve_first(
     if cache is not None:
         if first_needs(replica, tokens, lists, limits, cache) > lists[replica].free_blocks:
             return False
-        if jobs[request].cached_tokens == 0:
+        held = cache.owners[request].swapped
+        if held > 0:
+            swap_in(replica, request, blocks_for(held, limits), cache)
+            jobs[request].cached_tokens = held
+        elif jobs[request].cached_tokens == 0:
             held = hold_found(replica, request, lists, limits, cache)
-            jobs[request].cached_tokens, jobs[request].blocks = held, held // limits.block_tokens
+            jobs[request].cached_tokens = held
+            jobs[request].blocks = cache.owners[request].found
             if jobs[request].preemptions == 0:
                 cache.owners[request].hit_tokens = held
     return take_blocks(replica, request, held + tokens, jobs, lists, limits, cache)
@@ -193,14 +203,17 @@ def take_in_first(
 def throw_out_last(
     replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
 ) -> int:
-    """Puts the last of the running at the head of the queue, its cache lost (recompute)."""
+    """Puts the last of the running at the head of the queue, its cache lost, or swapped out."""
     lists[replica].running_count -= 1
     request = seats[replica, lists[replica].running_count].running
-    lists[replica].recomputed_tokens += jobs[request].cached_tokens
+    lost = jobs[request].cached_tokens
+    if cache is not None:
+        publish_own(replica, request, lost, limits, cache)
+        swap_out(replica, request, blocks_for(lost, limits), lost, cache)
+        lost -= cache.owners[request].swapped
+    lists[replica].recomputed_tokens += lost
     lists[replica].preemptions += 1
     jobs[request].preemptions += 1
-    if cache is not None:
-        publish_own(replica, request, jobs[request].cached_tokens, limits, cache)
     jobs[request].cached_tokens = 0
     free_blocks(replica, request, jobs, lists, cache)
     jobs[request].behind = lists[replica].first_waiting

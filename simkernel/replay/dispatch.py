@@ -32,8 +32,14 @@ def refusal(code: int, prompt_tokens: int, output_tokens: int, limits: Limits) -
 
 
 def pick_replica(
-    code: int, serial: int, draw_frac: float, waiting: Codes, running: Codes, free_blocks: Codes
+    code: int,
+    serial: int,
+    draw_frac: float,
+    waiting: Codes,
+    running: Codes,
+    free_blocks: Codes,
+    missing: Codes,
 ) -> int:
     """The replica that the policy of that code in routing/ picks."""
     policy = plugins.find("routing", plugins.names("routing")[code])
-    return policy.pick(serial, draw_frac, waiting, running, free_blocks)
+    return policy.pick(serial, draw_frac, waiting, running, free_blocks, missing)

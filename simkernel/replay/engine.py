@@ -12,9 +12,22 @@ from __future__ import annotations
 import numpy as np
 
 from simkernel.batching._house import free_blocks, line_up
+from simkernel.columns import Codes
+from simkernel.replay.blocks import look_below, look_up
 from simkernel.replay.dispatch import form_batch, pick_replica, refusal
 from simkernel.replay.results import SERVED
-from simkernel.replay.state import KNOWN, LOGGED, NEXT, ROUTED, STUCK_AT, Books, House
+from simkernel.replay.state import (
+    KNOWN,
+    LOGGED,
+    NEXT,
+    ROUTED,
+    STUCK_AT,
+    Books,
+    Cache,
+    House,
+    Jobs,
+    Limits,
+)
 from simkernel.replay.steps import end_step, repeat_step, start_step
 from simkernel.replay.together import (
     end_together,
@@ -108,6 +121,8 @@ def arrive(now_s: float, house: House) -> None:
     if reason != SERVED:
         let_next_come(now_s, house)
         return
+    if rules.reads_cache:
+        note_missing(request, jobs, house.missing, house.limits, house.cache)
     replica = pick_replica(
         rules.routing_code,
         house.counters[ROUTED],
@@ -115,6 +130,7 @@ def arrive(now_s: float, house: House) -> None:
         lists.waiting_count,
         lists.running_count,
         lists.free_blocks,
+        house.missing,
     )
     house.counters[ROUTED] += 1
     times[request].replica = replica
@@ -123,6 +139,20 @@ def arrive(now_s: float, house: House) -> None:
     first = replica - replica % rules.copies
     if books[first].clock_s == NEVER_S:
         books[first].clock_s = now_s
+
+
+def note_missing(
+    request: int, jobs: Jobs, missing: Codes, limits: Limits, cache: Cache | None
+) -> None:
+    """Tokens of a prompt that each replica would have to compute."""
+    prompt = jobs[request].prompt_tokens
+    if cache is None:
+        missing[:] = prompt
+        return
+    for replica in range(len(missing)):
+        found = look_up(replica, request, prompt, limits, cache)
+        found += look_below(replica, request, found, prompt, limits, cache)
+        missing[replica] = prompt - found * limits.block_tokens
 
 
 def let_next_come(now_s: float, house: House) -> None:

@@ -18,6 +18,32 @@ LEAST = {
 
 
 @dataclass(frozen=True)
+class Tier:
+    """A memory below the device that keeps blocks of prompts.
+
+    Parameters
+    ----------
+    blocks : that it holds; of each replica, or of all where it is shared
+    block_s : to read one [s]
+    latency_s : beside it, once for all that a step reads [s]
+    is_shared : one for all replicas
+
+    Raises
+    ------
+    BadStudy : less than nothing
+    """
+
+    blocks: int
+    block_s: float
+    latency_s: float = 0.0
+    is_shared: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.blocks >= 0 and 0 <= self.block_s < float("inf") and self.latency_s >= 0):
+            raise BadStudy(f"{self} is no tier; give blocks and seconds of 0 or more")
+
+
+@dataclass(frozen=True)
 class Fleet:
     """Whole replicas with the limits of their engine.
 
@@ -38,6 +64,10 @@ class Fleet:
         further one is if all before it are
     copies : neighbouring replicas that step together because they share experts
     has_prefix_cache : prompts that begin alike share the blocks of their beginning
+    tiers : below the device, for what its cache gives up; the nearest first
+    swap_blocks : room of each replica in its host for requests that are thrown out; 0 computes
+        them again
+    swap_block_s : to move one block to the host or back [s]
 
     Raises
     ------
@@ -59,6 +89,9 @@ class Fleet:
     later_accept_frac: float = 0.0
     copies: int = 1
     has_prefix_cache: bool = False
+    tiers: tuple[Tier, ...] = ()
+    swap_blocks: int = 0
+    swap_block_s: float = 0.0
 
     def __post_init__(self) -> None:
         faults = [
@@ -68,11 +101,21 @@ class Fleet:
         ]
         if not 0 <= self.watermark_frac < 1:
             faults.append(f"watermark_frac is {self.watermark_frac}; give 0 to below 1")
-        faults += self._drafting_faults()
+        faults += [*self._drafting_faults(), *self._cache_faults()]
         if not 0 <= self.request_overhead_s < float("inf"):
             faults.append(f"request_overhead_s is {self.request_overhead_s}; give 0 or more")
         if faults:
             raise BadStudy(*faults)
+
+    def _cache_faults(self) -> list[str]:
+        faults = []
+        if self.tiers and not self.has_prefix_cache:
+            faults.append("tiers keep what a prefix cache gives up; give has_prefix_cache too")
+        if self.swap_blocks < 0 or not 0 <= self.swap_block_s < float("inf"):
+            faults.append(
+                f"swap_blocks is {self.swap_blocks} of {self.swap_block_s} s each; give 0 or more"
+            )
+        return faults
 
     def _drafting_faults(self) -> list[str]:
         faults = []

@@ -87,6 +87,7 @@ def hand_over(request: int, source: int, now_s: float, decode: House, wires: Wir
         wires.load,
         decode.lists.running_count,
         decode.lists.free_blocks,
+        decode.missing,
     )
     wires.counts[ROUTED] += 1
     wires.counts[ON_WAY] += 1

@@ -80,6 +80,7 @@ def opened(requests: Requests, fleet: Fleet, tables: StepTables, run: Run) -> Ho
         limits=_limits(fleet),
         prices=prices_of(tables),
         rules=_rules(requests, fleet, run),
+        missing=np.zeros(int(fleet.replicas), dtype=np.int64),
         cache=opened_cache(requests, fleet),
     )
 
@@ -154,6 +155,7 @@ def _rules(requests: Requests, fleet: Fleet, run: Run) -> Rules:
         concurrency=int(run.concurrency),
         most_dry_steps=int(np.max(lengths, initial=1)),
         copies=int(fleet.copies),
+        reads_cache=bool(plugins.find("routing", fleet.routing).READS_CACHE),
     )
 
 

@@ -26,7 +26,7 @@ SERVED, NO_PROMPT, NO_OUTPUT, BEYOND_CONTEXT, BEYOND_POOL, BEYOND_BUDGET = range
 
 @dataclass(frozen=True)
 class ReplicaTotals:
-    """What each replica did, summed over the steps it ran; all (r,).
+    """What each replica did, summed over the steps it ran; all (r,) but where it is said.
 
     Parameters
     ----------
@@ -35,11 +35,15 @@ class ReplicaTotals:
     prefill_tokens, decode_tokens : computed, those computed again included
     recomputed_tokens : lost by preemptions, and computed again but for what the cache still has
     hit_tokens : found in the cache instead of computed, also after a preemption
+    loaded_tokens : of them, read from tiers below the device
+    loading_s : that steps waited for tiers below, or to swap requests out and in [s]
     preemptions : requests thrown out
     request_s : integral over time of the requests in the house, waiting or running [s]
     running_s : integral over time of the sequences in the batch [s]
     most_blocks, blocks_left : of the pool in use: at most, and at the end
     holders_left : of blocks of shared beginnings at the end, summed over blocks
+    read_blocks, written_blocks : (t, r) from each tier below, and to it
+    swapped_blocks : of requests thrown out, to the host and back
     step_j, idle_j : energy in steps and between them, zero without tables of joules [J]
     extended_steps : steps that read a table beyond its last grid point
     end_s : when its last step ended [s]
@@ -51,12 +55,17 @@ class ReplicaTotals:
     decode_tokens: Codes
     recomputed_tokens: Codes
     hit_tokens: Codes
+    loaded_tokens: Codes
+    loading_s: Floats
     preemptions: Codes
     request_s: Floats
     running_s: Floats
     most_blocks: Codes
     blocks_left: Codes
     holders_left: Codes
+    read_blocks: Codes
+    written_blocks: Codes
+    swapped_blocks: Codes
     step_j: Floats
     idle_j: Floats
     extended_steps: Codes

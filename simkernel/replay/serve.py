@@ -113,9 +113,26 @@ def _hits(house: House, count: int) -> Codes:
     return np.array(house.cache.owners.hit_tokens)
 
 
+def _of_cache(house: House) -> dict[str, Any]:
+    """What is told of shared blocks and of tiers; nothing where blocks are only counted."""
+    cache, none = house.cache, np.zeros(len(house.books), dtype=np.int64)
+    if cache is None:
+        names = ("hit_tokens", "loaded_tokens", "holders_left", "swapped_blocks")
+        nothing = dict.fromkeys(("read_blocks", "written_blocks"), none[None, :][:0])
+        return {**dict.fromkeys(names, none), **nothing, "loading_s": none * 0.0}
+    return {
+        "hit_tokens": _column(cache.device.queues.hit_tokens),
+        "loaded_tokens": _column(cache.device.queues.loaded_tokens),
+        "loading_s": _column(cache.device.queues.loading_s),
+        "holders_left": cache.device.blocks.holders.sum(axis=1),
+        "read_blocks": _column(cache.traffic.read_blocks),
+        "written_blocks": _column(cache.traffic.written_blocks),
+        "swapped_blocks": _column(cache.swaps.moved_blocks),
+    }
+
+
 def _totals(house: House) -> ReplicaTotals:
-    books, lists, cache = house.books, house.lists, house.cache
-    nobody = np.zeros(len(books), dtype=np.int64)
+    books, lists = house.books, house.lists
     routed = house.times.replica[house.times.replica >= 0]
     requests = np.bincount(routed, minlength=len(books))
     horizon_s = np.max(books.end_s)
@@ -125,13 +142,12 @@ def _totals(house: House) -> ReplicaTotals:
         prefill_tokens=_column(books.prefill_tokens),
         decode_tokens=_column(books.decode_tokens),
         recomputed_tokens=_column(lists.recomputed_tokens),
-        hit_tokens=nobody if cache is None else _column(cache.queues.hit_tokens),
+        **_of_cache(house),
         preemptions=_column(lists.preemptions),
         request_s=books.request_s + requests * house.rules.request_overhead_s,
         running_s=_column(books.running_s),
         most_blocks=_column(lists.most_blocks),
         blocks_left=house.limits.pool_blocks - lists.free_blocks,
-        holders_left=nobody if cache is None else cache.blocks.holders.sum(axis=1),
         step_j=_column(books.step_j),
         idle_j=house.prices.idle_w * (horizon_s - books.busy_s),
         extended_steps=_column(books.extended_steps),

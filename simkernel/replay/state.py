@@ -106,12 +106,17 @@ LOG = _fields(
 """The first steps, as in `results.StepLog`; as many as there are rows."""
 
 
+def _counts(*names: str) -> np.dtype[Any]:
+    """Whole numbers."""
+    return np.dtype([(name, np.int64) for name in names])
+
+
 BLOCKS = np.dtype(
     [("key", np.int64)]
     + [(name, np.int32) for name in ("holders", "after", "before", "next", "younger", "older")],
     align=True,
 )
-"""Every block of each replica, (r, pool_blocks + 1); the first is nobody.
+"""Every block of each row, (rows, blocks + 1); the first is nobody.
 
 key : of what is in it and may be found, 0 where nothing may
 holders : requests that have it in their caches
@@ -120,49 +125,91 @@ next : block of another key in the same bucket, 0 at the end
 younger, older : of several blocks with one key a ring in the order they came; the oldest is found
 """
 
-QUEUES = np.dtype([(name, np.int64) for name in ("used", "first", "last", "hit_tokens")])
-"""Each replica's queue of blocks that nobody holds, (r,).
+QUEUES = _fields(
+    *("blocks", "used", "first", "last", "hit_tokens", "loaded_tokens", "loading_s"),
+)
+"""The queue of blocks that nobody holds, of each replica or tier; (rows,).
 
-used : blocks that were ever taken; those beyond come before all in the queue, in order
+blocks : that it has in all
+used : that were ever taken; those beyond come before all in the queue, in order
 first, last : ends of the queue, 0 when empty
-hit_tokens : found in the cache instead of computed, so far
+hit_tokens, loaded_tokens : of a replica: not computed because they were in the cache; of them,
+    read from the tiers below
+loading_s : steps waited for blocks from below, or to the host and back
 """
 
-OWNERS = np.dtype(
-    [(name, np.int64) for name in ("place", "hash", "hashed", "published", "found", "hit_tokens")]
-)
+OWNERS = _counts("place", "hash", "hashed", "published", "found", "below", "hit_tokens", "swapped")
 """Every request's cache, (n,).
 
 place : of its first block in the table of blocks
 hash : of its first hashed block among the chains
 hashed : full blocks of its prompt whose hash is known
 published : of its blocks, those that others can find
-found : blocks of its beginning found at the last look
-hit_tokens : found in the cache when it was first taken in
+found, below : blocks of its beginning found on the device at the last look; after them, in a tier
+hit_tokens : found when it was first taken in
+swapped : tokens that wait in the host since it was thrown out
+"""
+
+TIERS = np.dtype([("block_s", np.float64), ("latency_s", np.float64), ("is_shared", np.int64)])
+"""Tiers below the device, the nearest first, (t,).
+
+block_s, latency_s : to read a block, and beside it once for all blocks of a step
+is_shared : 1 where all replicas have one, 0 where each has its own
+"""
+
+TRAFFIC = _counts("read_blocks", "written_blocks", "due_blocks")
+"""Blocks between each replica and each tier, (t, r); due: read for the step that is formed."""
+
+SWAPS = _counts("free_blocks", "moved_blocks", "due_blocks")
+"""Room of each replica in the host for requests that are thrown out, (r,).
+
+free_blocks : of it
+moved_blocks, due_blocks : out and back so far; in the step that is formed
 """
 
 
-class Cache(NamedTuple):
-    """Blocks of all replicas and what is known of requests' beginnings.
+class Shelf(NamedTuple):
+    """Blocks in rows, found by their key.
 
     Parameters
     ----------
-    blocks, queues, owners : as BLOCKS, QUEUES, OWNERS
-    buckets : (r, power of two) the first block of each bucket of keys, 0 where empty
-    table : blocks of every request, one behind the other
-    chains : numbers of hashed blocks as the trace has them, with all before
-    span : blocks of the cache in one block of the trace
-    own_key : from here on keys are of what only the request itself has
+    blocks, queues : as BLOCKS, QUEUES
+    buckets : (rows, power of two) the first block of each bucket of keys, 0 where empty
     """
 
     blocks: Records
     queues: Records
-    owners: Records
     buckets: Codes
+
+
+class Cache(NamedTuple):
+    """Blocks of all replicas, the tiers below, and what is known of requests' beginnings.
+
+    Parameters
+    ----------
+    device : a row for each replica
+    lower : a row for each tier and replica; of a tier that all share, the first replica's is used
+    owners, tiers, traffic, swaps : as OWNERS, TIERS, TRAFFIC, SWAPS
+    table : blocks of every request, one behind the other
+    chains : numbers of hashed blocks as the trace has them, with all before
+    span : blocks of the cache in one block of the trace
+    own_key : from here on keys are of what only the request itself has
+    is_shared : 1 where prompts share their beginnings, 0 where blocks are only swapped
+    swap_block_s : to move one block to the host or back
+    """
+
+    device: Shelf
+    lower: Shelf
+    owners: Records
+    tiers: Records
+    traffic: Records
+    swaps: Records
     table: Codes
     chains: Codes
     span: int
     own_key: int
+    is_shared: int
+    swap_block_s: float
 
 
 class Limits(NamedTuple):
@@ -239,6 +286,7 @@ class Rules(NamedTuple):
     concurrency : requests in the house of a closed loop, 0 where arrivals are given
     most_dry_steps : steps without an output token before the replay counts as stuck
     copies : replicas that step together
+    reads_cache : the router asks what each replica has of a prompt
     """
 
     batching_code: int
@@ -248,6 +296,7 @@ class Rules(NamedTuple):
     concurrency: int
     most_dry_steps: int
     copies: int
+    reads_cache: bool
 
 
 LUCK = 1 << 16
@@ -261,6 +310,7 @@ class House(NamedTuple):
     """All of it: what a call of the loop is given.
 
     `luck` are tokens that steps make of a decoding sequence, drawn once; one 1 without drafts.
+    `missing` is room to tell a router the tokens that each replica would have to compute.
     `cache` is None where blocks are only counted: nothing of it is compiled then.
     """
 
@@ -276,4 +326,5 @@ class House(NamedTuple):
     limits: Limits
     prices: Prices
     rules: Rules
+    missing: Codes
     cache: Cache | None

@@ -11,7 +11,8 @@ import math
 from simkernel.batching._house import blocks_for, take_blocks, tokens_due
 from simkernel.columns import Codes
 from simkernel.replay.pricing import step_price
-from simkernel.replay.state import LOGGED, LUCK, STRIDE, House, Prices, Records
+from simkernel.replay.state import LOGGED, LUCK, STRIDE, Cache, House, Prices, Records
+from simkernel.replay.tiers import loading_s
 
 
 def start_step(replica: int, now_s: float, house: House) -> bool:
@@ -26,6 +27,8 @@ def start_step(replica: int, now_s: float, house: House) -> bool:
     step_s, step_j, is_beyond = step_price(
         tokens, sampled, decodes, context_tokens, prefills, cached_tokens, squared, house.prices
     )
+    waits_s = loaded_s(replica, house.cache)
+    step_s, step_j = step_s + waits_s, step_j + house.prices.idle_w * waits_s
     house.books[replica].flying_steps = house.books[replica].is_flying = 1
     house.books[replica].clock_s = now_s + step_s
     house.books[replica].prefill_tokens += tokens - decodes
@@ -33,6 +36,13 @@ def start_step(replica: int, now_s: float, house: House) -> bool:
     book(replica, decodes, step_s, step_j, is_beyond, house)
     log_step(replica, now_s, step_s, decodes, prefills, tokens, house)
     return prefills == 0
+
+
+def loaded_s(replica: int, cache: Cache | None) -> float:
+    """What the step waits for blocks that come from elsewhere than this device."""
+    if cache is None:
+        return 0.0
+    return loading_s(replica, cache)
 
 
 def weigh(replica: int, now_s: float, house: House) -> tuple[int, int, int, int, int, int, float]:

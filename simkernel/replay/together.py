@@ -10,7 +10,7 @@ from simkernel.batching._house import take_blocks
 from simkernel.replay.dispatch import form_batch
 from simkernel.replay.pricing import least_step_s, parts_price, shared_price
 from simkernel.replay.state import House
-from simkernel.replay.steps import book, end_step, like_steps, log_step, weigh
+from simkernel.replay.steps import book, end_step, like_steps, loaded_s, log_step, weigh
 
 
 def requests_of(first: int, house: House) -> int:
@@ -64,7 +64,10 @@ def start_together(first: int, now_s: float, house: House) -> bool:
             own_s, own_j, is_beyond = parts_price(
                 tokens, sampled, decodes, context, prefills, cached, squared, prices
             )
-            books[copy].flying_context, books[copy].own_s = context, own_s
+            books[copy].flying_context = context
+            waits_s = loaded_s(copy, house.cache)
+            own_s, own_j = own_s + waits_s, own_j + prices.idle_w * waits_s
+            books[copy].own_s = own_s
             books[copy].own_j, books[copy].is_beyond = own_j, is_beyond
             books[copy].flying_tokens, books[copy].flying_decodes = tokens, decodes
             longest_s, most_tokens = max(longest_s, own_s), max(most_tokens, tokens)
