@@ -42,6 +42,7 @@ ROOFLINE, MEASURED, TILED = "roofline", "measured", "tiled"
 
 NO_DRAFTS, DRAFTS = "none", ("mtp", "eagle", "draft")
 """Ways of drafting ahead: the model's prediction layers, a trained head, a small model."""
+NO_PREFIX_CACHE, LRU = "none", "lru"
 ONE_BATCH, TWO_BATCHES = "none", "two_batch"
 AFTER_PREFILL, LAYER_WISE = "after_prefill", "layer_wise"
 
@@ -263,8 +264,9 @@ def _serve_axes() -> tuple[Axis, ...]:
             "slots for second copies of the busiest experts, in all", least=0,
         ),
         Axis(
-            "prefix_cache", "", SERVE, "name", ("none",), "reuse of shared prompt beginnings",
-            ready=("none",),
+            "prefix_cache", "", SERVE, "name", (NO_PREFIX_CACHE,),
+            "blocks of prompts that begin alike are shared, the least recently used go first",
+            names=(NO_PREFIX_CACHE, LRU),
         ),
         Axis(
             "kv_tiers", "", SERVE, "name", ("device",), "where the cache may be kept",

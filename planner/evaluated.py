@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simkernel.columns import Floats, Masks
+from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.ledger import Ledger
 
 
@@ -56,6 +56,40 @@ class Evaluated:
             limits=limits,
             ledgers={name: ledger.take(rows) for name, ledger in self.ledgers.items()},
             traffic={name: value[rows] for name, value in self.traffic.items()},
+        )
+
+    def put(self, rows: Codes, part: Evaluated) -> Evaluated:
+        """The same with some rows in the place of its own; both know the same quantities."""
+
+        def laid(own: Column, other: Column) -> Floats:
+            found = np.array(np.broadcast_to(own, len(self.metrics["devices"])), dtype=float)
+            found[rows] = other
+            return found
+
+        limits = {
+            name: replace(
+                limit,
+                have=laid(limit.have, part.limits[name].have),
+                need=laid(limit.need, part.limits[name].need),
+            )
+            for name, limit in self.limits.items()
+        }
+        ledgers = {
+            name: Ledger(
+                ledger.name,
+                ledger.unit,
+                {
+                    term: laid(own, part.ledgers[name].terms[term])
+                    for term, own in ledger.terms.items()
+                },
+            )
+            for name, ledger in self.ledgers.items()
+        }
+        return Evaluated(
+            metrics={name: laid(own, part.metrics[name]) for name, own in self.metrics.items()},
+            limits=limits,
+            ledgers=ledgers,
+            traffic={name: laid(own, part.traffic[name]) for name, own in self.traffic.items()},
         )
 
     @property

@@ -147,6 +147,7 @@ def _serve() -> Iterator[Metric]:
         ("capacity_requests_per_s", "1/s", "maximise", "physics", "before the limits break"),
         ("utilisation_frac", "", "maximise", "physics", "busy share of a replica"),
         ("replicas", "", "minimise", "physics", "copies of the service"),
+        ("prefix_hit_frac", "", "maximise", "physics", "prompt tokens that caches have"),
         ("usd_per_mtoken_input", "USD", "minimise", "costing", "a million prompt tokens"),
         ("usd_per_mtoken_output", "USD", "minimise", "costing", "a million output tokens"),
         ("usd_per_mtoken_total", "USD", "minimise", "costing", "a million tokens of either kind"),

@@ -382,7 +382,8 @@ def side_by_side(lane: Lane, mixes: Sequence[Mix]) -> Lane:
     cells: dict[str, Any] = {
         f.name: np.array([getattr(mix, f.name) for mix in mixes])[..., None] for f in fields(Mix)
     }
-    cells["prompt_tokens"] = np.moveaxis(cells["prompt_tokens"], 0, 1)
+    for name in ("prompt_tokens", "cached_tokens"):
+        cells[name] = np.moveaxis(cells[name], 0, 1)
     return replace(lane, mix=Mix(**cells))
 
 

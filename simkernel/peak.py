@@ -146,6 +146,25 @@ def warmed_from_empty(
     )
 
 
+def filled_before(
+    window: PeakWindow, arrival_s: Floats, tokens: Floats, filled_tokens: float
+) -> PeakWindow:
+    """The window with a warm-up that brings so many tokens, where the stream has as many.
+
+    Parameters
+    ----------
+    window : from `peak_window`
+    arrival_s, tokens : (n,) as it was found in
+    filled_tokens : that have to come before it; 0 leaves the window as it is
+    """
+    before = np.concatenate([[0.0], np.cumsum(tokens)])
+    wanted = before[window.start_row] - filled_tokens
+    first = max(int(np.searchsorted(before, wanted, side="right")) - 1, 0)
+    if first >= window.first_row:
+        return window
+    return replace(window, warm_up_from_s=float(arrival_s[first]), first_row=first)
+
+
 MOST_WARM_UPS = 10
 
 

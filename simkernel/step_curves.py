@@ -177,7 +177,11 @@ class Place:
 
 
 def step_curves(
-    rig: Rig, most_tokens: float, context_tokens: float, prompt_tokens: Floats
+    rig: Rig,
+    most_tokens: float,
+    context_tokens: float,
+    prompt_tokens: Floats,
+    cached_tokens: Floats | float = 0.0,
 ) -> StepCurves:
     """Curves of every distinct layout of a rig.
 
@@ -187,6 +191,7 @@ def step_curves(
     most_tokens : that a step holds at most
     context_tokens : keys that a decoding sequence meets, on average
     prompt_tokens : (q,) lengths of prompts
+    cached_tokens : (q,) of each that were computed before and are met beside
     """
     first, layout = distinct(_layout_columns(rig))
     points = RATIO ** np.arange(int(np.ceil(np.log(most_tokens) / np.log(RATIO))) + 2)
@@ -196,7 +201,8 @@ def step_curves(
     shape = (len(first), len(points))
     rows, lengths = np.repeat(first, len(prompt_tokens)), np.tile(prompt_tokens, len(first))
     prompts = taken_rig(rig, rows)
-    met = {ATTENTION: prefill_attention(prompts, np.ones(len(rows)), lengths)}
+    cached = np.tile(cached_tokens + 0.0 * prompt_tokens, len(first))
+    met = {ATTENTION: prefill_attention(prompts, np.ones(len(rows)), lengths, cached)}
     is_apart = bool(np.any(rig.plans.attention_data_parallel > 1))
     apart = (EXPERTS, EXCHANGE) if is_apart else ()
     return StepCurves(

@@ -14,6 +14,7 @@ SPEED = "output_tokens_per_s"
 OF_A_FLEET = {
     "replicas": (),
     "utilisation_frac": (),
+    "prefix_hit_frac": (),
     "j_per_token": ("it_mean_w",),
     "it_mean_w": ("it_mean_w",),
     "it_peak_w": ("it_peak_w",),

@@ -23,6 +23,7 @@ from planner.serving.engine import PERIOD_DAYS, ServeEngine
 from planner.serving.load import Load
 from planner.serving.metrics import STATISTICS
 from planner.serving.plans import serving_plans, serving_rig
+from planner.serving.prefixes import caches_of, has_prefix_cache, with_hits
 from planner.serving.sizing import (
     Capacity,
     Rule,
@@ -98,7 +99,45 @@ def evaluate(
     columns : axis name to (n,) as `planner.space.blocks.columns` gives them
     accelerator : catalogue name; all rows are on it
     replicas : (n,) of fleets that someone else has sized; None sizes them on the load
+
+    Notes
+    -----
+    With a prefix cache it is what the same plan computes of a load without what the caches have.
     """
+    found = evaluate_alone(engine, columns, accelerator, replicas)
+    found.metrics["prefix_hit_frac"] = np.zeros(len(found.metrics["devices"]))
+    is_there = has_prefix_cache(engine, columns)
+    if not np.any(is_there):
+        return found
+    plans = serving_plans(engine, columns)
+    rig = serving_rig(engine, columns, plans, accelerator)
+    caches = caches_of(engine, columns, rig, found.metrics["replicas"])
+    for capacity_tokens, count, rows in caches.groups():
+        cached = with_hits(engine, capacity_tokens, count)
+        own = {name: np.asarray(column)[rows] for name, column in columns.items()}
+        given = None if replicas is None else replicas[rows]
+        part = evaluate_alone(cached, own, accelerator, given)
+        asked, computed = engine.load, cached.load
+        # who pays by the token pays for what was asked
+        part.metrics["input_tokens"] /= _left_frac(asked.mean, computed.mean)
+        hit_frac = 1.0 - _left_frac(asked.peak, computed.peak)
+        part.metrics["prefix_hit_frac"] = np.full(len(rows), hit_frac)
+        found = found.put(rows, part)
+    return found
+
+
+def _left_frac(asked: Load, computed: Load) -> float:
+    """Of the prompt tokens that are asked, those that no cache has."""
+    return float(computed.mix.prompt_tokens_mean / asked.mix.prompt_tokens_mean)
+
+
+def evaluate_alone(
+    engine: ServeEngine,
+    columns: Mapping[str, Any],
+    accelerator: str,
+    replicas: Floats | None = None,
+) -> Evaluated:
+    """Physics of some plans under the load as it is computed."""
     plans = serving_plans(engine, columns)
     rig = serving_rig(engine, columns, plans, accelerator)
     cap_frac = np.asarray(columns["power_cap_frac"], float)
@@ -119,7 +158,11 @@ def lane_of(engine: ServeEngine, rig: Rig) -> Lane:
     """Lanes of the busiest window for every candidate, under its power cap."""
     mix, plans, host = engine.load.peak.mix, rig.plans, rig.engine
     curves = step_curves(
-        rig, float(np.max(plans.budget_tokens)), mix.context_tokens, mix.prompt_tokens
+        rig,
+        float(np.max(plans.budget_tokens)),
+        mix.context_tokens,
+        mix.prompt_tokens,
+        mix.cached_tokens,
     )
     room = free_bytes(rig.model, host, plans, rig.chips.memory_bytes)
     each = resident_sequence_bytes(rig.model, plans, mix.context_tokens)

@@ -16,16 +16,17 @@ import numpy as np
 
 from planner.serving.engine import ServeEngine
 from planner.serving.evaluate import Fleet as ClosedFleet
-from planner.serving.evaluate import fleet_of, lane_of, most_sequences, shared
+from planner.serving.evaluate import evaluate_alone, fleet_of, lane_of, most_sequences, shared
 from planner.serving.intervals import statistics_of
 from planner.serving.load import ServeLoad, checks_of, load_of_seed
 from planner.serving.plans import serving_plans, serving_rig
+from planner.serving.prefixes import caches_of, has_prefix_cache, with_hits
 from planner.serving.watts import lane_duty
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.lane import Lane
 from simkernel.models import Model
-from simkernel.peak import peak_stream, warmed_from_empty
+from simkernel.peak import filled_before, peak_stream, warmed_from_empty
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
@@ -126,6 +127,7 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
     """
     plans = serving_plans(engine, columns)
     rig = serving_rig(engine, columns, plans, accelerator)
+    engine = _with_cached_load(engine, columns, rig, accelerator)
     cap_frac = np.asarray(columns["power_cap_frac"], float)
     lane = lane_of(engine, rig)
     count = plans.attention_data_parallel * plans.pipeline_parallel * 1.0
@@ -138,6 +140,17 @@ def plan_of(engine: ServeEngine, columns: Mapping[str, Any], accelerator: str) -
     duty, longest = lane_duty(rig, lane, closed.busiest, cap_frac), engine.load.longest_tokens
     tables = step_tables(rig, fleet.max_batch, fleet.token_budget, longest, duty)
     return Plan(engine, columns, rig, lane, closed, tables, fleet, lanes)
+
+
+def _with_cached_load(
+    engine: ServeEngine, columns: Mapping[str, Any], rig: Rig, accelerator: str
+) -> ServeEngine:
+    """The engine with the load that a plan with a prefix cache is sized on."""
+    if not np.any(has_prefix_cache(engine, columns)):
+        return engine
+    replicas = evaluate_alone(engine, columns, accelerator).metrics["replicas"]
+    caches = caches_of(engine, columns, rig, replicas)
+    return with_hits(engine, float(caches.capacity_tokens[0]), int(caches.count[0]))
 
 
 def fleet_as_lanes(
@@ -166,6 +179,7 @@ def fleet_as_lanes(
         first_accept_frac=float(plans.first_accept_frac[0]),
         later_accept_frac=float(plans.later_accept_frac[0]),
         copies=int(plans.attention_data_parallel[0]),
+        has_prefix_cache=bool(has_prefix_cache(engine, columns)[0]),
     )
 
 
@@ -196,19 +210,32 @@ def requests_of(plan: Plan, load: ServeLoad) -> tuple[Requests, Masks, Codes]:
     -------
     the requests, (n,) which of them are of the window, and (n,) their classes
     """
-    return requests_within(load, float(plan.closed.found.saturated_per_s[0]) * plan.replicas)
+    fleet, filled_tokens = plan.fleet, 0
+    if fleet.has_prefix_cache:
+        filled_tokens = fleet.replicas * fleet.pool_blocks * fleet.block_tokens
+    most_per_s = float(plan.closed.found.saturated_per_s[0]) * plan.replicas
+    return requests_within(load, most_per_s, filled_tokens)
 
 
-def requests_within(load: ServeLoad, most_per_s: float) -> tuple[Requests, Masks, Codes]:
-    """As `requests_of`, of a fleet that takes on so many requests a second at most."""
+def requests_within(
+    load: ServeLoad, most_per_s: float, filled_tokens: float = 0.0
+) -> tuple[Requests, Masks, Codes]:
+    """As `requests_of`, of a fleet that takes on so many requests a second at most.
+
+    Parameters
+    ----------
+    filled_tokens : that have to come before the window, as far as the stream reaches back, so
+        that caches of this size hold what they would
+    """
     stream = load.demand.requests
     tokens = (stream.prompt_tokens + stream.output_tokens).astype(float)
     mix = load.peak.mix
     each_tokens = float(mix.prompt_tokens_mean + mix.output_tokens_mean)
     window = warmed_from_empty(load.window, stream.arrival_s, tokens, most_per_s * each_tokens)
+    window = filled_before(window, stream.arrival_s, tokens, filled_tokens)
     found, is_counted = peak_stream(stream, window, FOLLOW_S)
     rows = slice(window.first_row, window.first_row + len(is_counted))
-    requests = Requests(found.arrival_s, found.prompt_tokens, found.output_tokens)
+    requests = Requests.of(found)
     return requests, is_counted, load.demand.class_codes[rows]
 
 
@@ -226,6 +253,8 @@ def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
         "device_w": totals["step_j"] / totals["seconds"] / devices,
         "extended_steps_frac": totals["extended_steps"] / max(totals["steps"], 1.0),
     }
+    if plan.fleet.has_prefix_cache:
+        beside["prefix_hit_frac"] = totals["hit_tokens"] / max(totals["prompt_tokens"], 1.0)
     return replayed_of(study, plan.engine.load, plan.replicas, runs, beside)
 
 
@@ -346,6 +375,8 @@ def _run(plan: Plan, load: ServeLoad, seed: int) -> Served:
         "seconds": float(totals.end_s.max()) * plan.fleet.replicas,
         "steps": float(totals.steps.sum()),
         "extended_steps": float(totals.extended_steps.sum()),
+        "hit_tokens": float(result.hit_tokens[is_counted].sum()),
+        "prompt_tokens": float(result.prompt_tokens[is_counted].sum()),
     }
     return served(plan.rig.engine, result, is_counted, classes, beside)
 

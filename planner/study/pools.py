@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from planner.axes import AFTER_PREFILL, COUNTS, DERIVED, Level
+from planner.axes import AFTER_PREFILL, COUNTS, DERIVED, NO_PREFIX_CACHE, Level
 from planner.study.faults import Faults
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ def unsaid_pool(study: Study) -> list[str]:
         "or neither: the load decides"
         for name in COUNTS
         if study.axes.get(name, (DERIVED,)) != (DERIVED,)
+    ] + [
+        f"axes.{name}: prefix caches of pools apart are not evaluated in this version; remove it"
+        for name, levels in study.axes.items()
+        if name.rpartition(".")[2] == "prefix_cache" and levels != (NO_PREFIX_CACHE,)
     ]
 
 

@@ -26,6 +26,8 @@ NARROWED = {
                                  "power_cap_frac=[0.8,1]", 'costing.site=["us-tx","se"]'),
     "serve_deepseek_wide_ep": ("max_batch=[64,128]", "token_budget=4096",
                                'costing.site="us-tx"'),
+    "serve_prefix_cache": ("accelerator=H100-SXM", "tp=[4,8]", "kv_precision=fp8", "max_batch=128",
+                           "token_budget=8192", 'costing.site="us-tx"'),
 }  # fmt: skip
 DIGITS = 4
 CHOSEN = (
