@@ -279,3 +279,21 @@ def test_a_step_that_recomputes_prices_no_part(tmp_path, config):
     )
     assert "part_times" not in found.tables
     assert any("recomputed" in note for note in found.notes)
+
+
+def test_a_step_without_a_backward_pass_prices_no_part(tmp_path, config):
+    """Half of a step would be scaled by measurement and half by what a stack is said to reach."""
+    events = json.loads(GOOD)["traceEvents"]
+    marks = [e for e in events if e["cat"] != "cpu_op"]
+    back = {(e["ts"], e["ts"] + e["dur"]) for e in events if e["name"].startswith("autograd::")}
+    forward = [
+        e
+        for e in events
+        if e["cat"] == "cpu_op" and not any(low <= e["ts"] <= high for low, high in back)
+    ]
+    found = found_in(
+        write_trace(tmp_path / "step.json", on_a_device(marks + forward, SLOWER)),
+        model=str(config),
+    )
+    assert "part_times" not in found.tables
+    assert any("no backward pass" in note for note in found.notes)

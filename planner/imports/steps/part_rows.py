@@ -23,6 +23,8 @@ def why_not(line: Timeline, model: Model) -> str:
     fit = fit_of(line, model)
     if not line.batch.sequences or not line.batch.sequence_tokens:
         return "no embedding or attention with its shape says how many sequences a step has"
+    if not any(ran.is_backward for ran in line.step.products):
+        return "it has no backward pass: it is no training step"
     if fit.matched_frac < MATCHED_FRAC:
         return f"{fit.matched_frac:.0%} of the time of products is with weights of {model.name}"
     found = len(fit.layers_s) / max(line.batch.micro_batches, 1.0) / line.step.steps
