@@ -122,6 +122,7 @@ def evaluate(
         part.metrics["input_tokens"] /= _left_frac(asked.mean, computed.mean)
         hit_frac = 1.0 - _left_frac(asked.peak, computed.peak)
         part.metrics["prefix_hit_frac"] = np.full(len(rows), hit_frac)
+        part.metrics["validated"] = np.zeros(len(rows))  # no measured run here shares prompts
         found = found.put(rows, part)
     return found
 

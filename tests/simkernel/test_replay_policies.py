@@ -156,21 +156,27 @@ def test_an_unknown_policy_is_named():
 def test_least_loaded_goes_to_the_fewest_in_the_house():
     """Requests would queue behind others while a replica is idle."""
     waiting, running = np.array([0, 1, 0, 0]), np.array([3, 1, 2, 2])
-    assert least_loaded.pick(0, 0.0, waiting, running, running) == 1
-    assert least_loaded.pick(0, 0.0, 0 * waiting, running + waiting, running) == 1
+    assert least_loaded.pick(0, 0.0, waiting, running, running, running) == 1
+    assert least_loaded.pick(0, 0.0, 0 * waiting, running + waiting, running, running) == 1
 
 
 def test_round_robin_takes_turns():
     """Some replica would be left out."""
     queue = np.zeros(3, dtype=int)
-    assert [round_robin.pick(i, 0.9, queue, queue, queue) for i in range(5)] == [0, 1, 2, 0, 1]
+    assert [round_robin.pick(i, 0.9, queue, queue, queue, queue) for i in range(5)] == [
+        0,
+        1,
+        2,
+        0,
+        1,
+    ]
 
 
 def test_random_reaches_each_replica_alike():
     """The last replica would never be drawn, or one beyond it."""
     queue = np.zeros(4, dtype=int)
     draws = (np.arange(1000) + 0.5) / 1000
-    picks = [random.pick(0, draw, queue, queue, queue) for draw in draws]
+    picks = [random.pick(0, draw, queue, queue, queue, queue) for draw in draws]
     assert np.bincount(picks).tolist() == [250] * 4
 
 
