@@ -6,6 +6,7 @@ Own rows go to a folder of the workspace, which a study takes with `tables = "ow
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def draw() -> None:
     st.title("What does the catalogue know?")
     folder = workspace.own_tables()
     own = folder if folder.is_dir() else None
-    faults = documents.lint(own)["faults"] if own else []
+    faults = _found(own)["faults"] if own else []
     for fault in faults:
         st.error(plain(f"your tables: {fault}"))
     if faults:
@@ -93,11 +94,18 @@ def _lint(own: Path | None) -> None:
     if not st.toggle("check the tables", key=desk.kept("lint", False)):
         return
     for words, folder in (("ours", None), *((("yours", own),) if own else ())):
-        faults = documents.lint(folder)["faults"]
-        if not faults:
+        found = _found(folder)
+        if not found["faults"]:
             st.success(f"No faults in {words}.")
-        for fault in faults:
+        for fault in found["faults"]:
             st.error(plain(f"{words}: {fault}"))
+        for warning in found["warnings"]:
+            st.warning(plain(f"{words}: {warning}"))
+
+
+def _found(folder: Path | None) -> dict[str, Any]:
+    """Faults and warnings of tables, as of today."""
+    return documents.lint(folder, datetime.now(UTC).date())
 
 
 def _by_form(folder: Path, own: Path | None) -> None:
