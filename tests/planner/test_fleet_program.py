@@ -13,7 +13,10 @@ from planner.fleet.follow import books
 from planner.fleet.problem import Option, Run, Stream
 from planner.fleet.program import CARBON, COST, PEAK, Program
 from planner.fleet.tree import tree_of
+from planner.fleet.worth import Effort, worth_of_more
 from simkernel.errors import BadStudy
+
+EXACT = Effort(COST, 1e-7, 20.0)
 
 
 def test_two_periods_two_options_by_hand():
@@ -84,12 +87,14 @@ def test_power_and_money_bind_together():
     assert solved(enough).ordered.sum() == 3
 
 
-def two_grids(**limits):
-    """The same chip on a dirty grid for 10, on a clean one for 30."""
+def two_grids(demand=(2, 2), clean_usd=30.0, **given):
+    """The same chip on a dirty grid for 10, on a clean one for 30; 8.76 t a year on the dirty."""
     dirty = asset("d", "coal", kgco2e_per_kwh=1.0, usd_per_kwh=0.0)
     clean = asset("c", "wind", clean_frac=1.0)
     options = [Option("d", 0, 1.0, 1000.0), Option("c", 1, 1.0, 1000.0)]
-    return problem([dirty, clean], [buy([10, 10]), buy([30, 30], 1)], [2, 2], options, **limits)
+    periods = len(demand)
+    deals = [buy([10.0] * periods), buy([clean_usd] * periods, 1)]
+    return problem([dirty, clean], deals, demand, options, **given)
 
 
 def test_the_front_of_cost_and_carbon_by_bounds():
@@ -108,6 +113,28 @@ def test_a_least_share_of_clean_energy_is_bought():
     """A plan would call itself half clean on a dirty grid."""
     assert solved(two_grids(clean_frac=0.5)).ordered[:, 0].tolist() == [1, 1]
     assert solved(two_grids(clean_frac=0.51)).ordered[:, 0].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("limit", "kg", "words", "usd"),
+    [
+        # two on coal: 20 less 10 left, 17.52 t a year. Under a cap a year below it one is clean
+        # from the start: 10 + 30 less 20 left
+        ("kgco2e_per_year", 17e3, "+1 t CO2e a year", 10.0),
+        # 35.04 t in all: one clean is bought for the second year, its 30 less three quarters left
+        ("kgco2e", 34.5e3, "+1 t CO2e in all", 7.5),
+    ],
+)
+def test_a_tonne_costs_what_it_spares(limit, kg, words, usd):
+    """Carbon would have a price that no plan pays."""
+    tight, loose, scarce = (two_grids(**{limit: kg + more}) for more in (0.0, 1000.0, -1000.0))
+    found = solved(tight)
+    assert found.value == pytest.approx(10.0 + usd)
+    assert solved(loose).value == pytest.approx(10.0)
+    told = worth_of_more(tight, found, EXACT)[words]
+    assert (told["worth"], told["at_most"], told["unit"]) == pytest.approx((usd, usd, "USD"))
+    for other in (loose, scarce):  # a tonne is less than one whole unit more on coal emits
+        assert worth_of_more(other, solved(other), EXACT)[words]["worth"] == 0.0
 
 
 def test_what_cannot_be_meant_is_refused_at_once():
@@ -142,6 +169,27 @@ def test_more_budget_power_or_options_is_never_worse(demand, usd, rented, wacc):
     base = solved(tight).value
     for other in (loose, more):
         assert solved(other).value <= base * (1 + 1e-5) + 1e-6
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.integers(1, 6), min_size=2, max_size=4),
+    st.floats(5, 60),
+    st.floats(0.0, 0.99),
+    st.sampled_from(["kgco2e", "kgco2e_per_year"]),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from([1e-6, 0.05, 0.5]),
+)
+def test_without_its_carbon_cap_a_plan_is_never_dearer(demand, usd, share, limit, wacc, gap_frac):
+    """A buyer would pay for emitting more."""
+    one = two_grids(demand, usd, wacc=wacc)
+    free = solved(one, gap_frac=gap_frac)
+    emitted = books(one, free).kgco2e
+    most = {"kgco2e": emitted.sum(), "kgco2e_per_year": emitted.max()}[limit]
+    capped = solved(two_grids(demand, usd, wacc=wacc, **{limit: share * most}), gap_frac=gap_frac)
+    gaps = free.value - free.bound + capped.value - capped.bound
+    assert free.value <= capped.value + gaps + 1e-6
+    assert free.bound <= capped.value + 1e-6
 
 
 def test_without_discount_worth_is_the_plain_sum():

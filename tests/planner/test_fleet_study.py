@@ -9,6 +9,7 @@ import pytest
 from small import ROOT, planner
 
 from planner.archive.store import Archive
+from planner.documents.figures import human
 from planner.fleet.study import prepare
 from planner.study.read import read_study
 from planner.training.engine import catalogue_names
@@ -152,6 +153,29 @@ def test_a_limit_that_no_purchase_plan_keeps_is_refused(tmp_path):
     for words in ("limits.own_npv_usd", "limits.usd", "have no targets"):
         assert words in answer.err
     assert answer.err.count("limited.toml:") == 3
+
+
+def test_a_tonne_costs_what_two_runs_differ_by(tmp_path):
+    """A price of carbon would be told that nobody who asks again can find."""
+    study, db = tmp_path / "capped.toml", tmp_path / "p.duckdb"
+    study.write_text(FLEET.replace("points = 2", "points = 1\ngap_frac = 1e-7"))
+
+    def best(kgco2e):
+        answer = planner("run", study, "--set", f"limits.kgco2e={kgco2e}", "--db", db, "--json")
+        assert answer.code == 0, answer.err
+        (row,) = answer.document["front"]
+        assert row["kgco2e"] <= kgco2e * (1 + 1e-6)
+        return row
+
+    wide = best(100e3)
+    narrow = best(wide["kgco2e"] - 500.0)  # half a tonne less than what was best uses
+    more = best(wide["kgco2e"] + 500.0)
+    costs = narrow["own_npv_usd"] - more["own_npv_usd"]
+    assert costs > 1000.0
+    told = planner("explain", "2", "1", "--db", db, "--json").document["worth_of_more"]
+    assert told["+1 t CO2e in all"]["worth"] == pytest.approx(costs, rel=1e-6)
+    text = planner("explain", "2", "1", "--db", db).out
+    assert f"+1 t CO2e in all: {human(round(costs, 2), 'USD')}" in text
 
 
 def test_one_team_is_paid_whatever_is_bought(stored):
