@@ -11,6 +11,7 @@ from planner.archive.stale_facts import stale_notes
 from planner.archive.store import Archive
 from planner.costing.places import Asked, asked, scenarios_of, study_at
 from planner.costing.recost import stored_study
+from planner.costing.tariff_money import tariff_note
 from planner.explain.comparison import compared
 from planner.explain.plan import Explained, explain_plan, one_change
 from planner.fleet.document import purchase_document, refuse_purchases
@@ -151,7 +152,10 @@ def plan_figures(
         raise UnknownName(
             f"plan {wanted.plan} is not of run {record.run}; see planner show {record.run}"
         )
-    found = explained_document(explain_plan(engine, key))
+    found = {
+        **explained_document(explain_plan(engine, key)),
+        "notes": tariff_note(engine.study.costing, engine.catalog),
+    }
     return {**found, "one_change": one_change(engine, key)} if with_changes else found
 
 

@@ -11,6 +11,7 @@ from costdata.catalog import Catalog
 from costdata.quotes import chip_prices
 from planner.costing.price_desk import api_of
 from planner.costing.second_pass import Costed
+from planner.costing.tariff_money import tariff_note
 from planner.costing.terms import supply_given, terms_of
 from planner.fleet.options import by_the_hour
 from planner.runs.kinds import kind_of
@@ -25,6 +26,7 @@ BOUGHT = ("buy", "lease")
 def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict[str, str]:
     """Notes by name: those of the kind of study, "money", "price CHIP", "NULL METRIC".
 
+    "electricity" is there where it is paid apart from the rent, and tells the money of its prices;
     "idle_prices" is there where a price is given that nothing is bought at.
 
     Parameters
@@ -32,6 +34,7 @@ def costing_notes(study: Study, catalog: Catalog, costed: Costed | None) -> dict
     costed : None where nothing was feasible
     """
     notes = {**kind_of(study).notes(study, catalog), "money": _money(study.costing, catalog)}
+    notes |= tariff_note(study.costing, catalog)
     notes["scopes"] = scopes_note(study.costing)
     if supply := supply_note(study.costing):
         notes["supply"] = supply
@@ -73,7 +76,7 @@ def supply_note(costing: Costing) -> str:
     if supply is None:
         return ""
     words = [
-        f"electricity is billed in US dollars of {supply.year}, for a load that is the same in "
+        f"electricity is billed on the calendar of {supply.year}, for a load that is the same in "
         "every hour"
     ]
     guessed = [s.name for s in costing.sources if isinstance(s.shape, str) and s.shape != "flat"]
@@ -119,8 +122,8 @@ def _money(costing: Costing, catalog: Catalog) -> str:
     rate = float(terms_of(costing, catalog).wacc_frac[0])
     discounted = f"usd and usd_per_year carry interest at {rate:.4g} a year"
     if costing.money == "nominal":
-        return f"nominal dollars; {discounted}; payback_months is not discounted"
+        return f"nominal US dollars; {discounted}; payback_months is not discounted"
     return (
-        f"real dollars, of today; {discounted}, which is the nominal rate less an inflation of "
+        f"real US dollars, of today; {discounted}, which is the nominal rate less an inflation of "
         f"{costing.inflation_frac:.4g}; payback_months is not discounted"
     )

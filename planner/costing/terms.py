@@ -115,7 +115,7 @@ def supply_given(costing: Costing) -> Supply | None:
     MissingFact, BadStudy : as `study_supply.supply_of`
     """
     supply = supply_of(
-        costing.bill_year,
+        None if _is_year_of_flat_prices(costing) else costing.bill_year,
         costing.time_of_use,
         costing.energy_tiers,
         costing.sources,
@@ -133,6 +133,13 @@ def supply_given(costing: Costing) -> Supply | None:
             "what is not taken is not known; give one of them"
         )
     return supply
+
+
+def _is_year_of_flat_prices(costing: Costing) -> bool:
+    """The year says of which money the study's own flat prices are, and no calendar is billed."""
+    own = (costing.usd_per_kwh, costing.demand_usd_per_kw_month)
+    is_by_calendar = costing.time_of_use or costing.energy_tiers or costing.sources
+    return costing.acquire in HOSTED and any(own) and not is_by_calendar
 
 
 def _in_money(costing: Costing, terms: CostingTerms) -> CostingTerms:

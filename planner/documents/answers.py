@@ -19,6 +19,7 @@ from planner.archive.store import Archive
 from planner.archive.stored_plan import explained_document, plan_against, stored_plan
 from planner.costing.recost import recost as recosted
 from planner.costing.second_pass import NULL_REASONS
+from planner.costing.tariff_money import tariff_note
 from planner.costing.terms import terms_of
 from planner.explain.plan import explain_plan, nearest_change, plain
 from planner.fleet.row import ASKED, DECIDED
@@ -225,7 +226,11 @@ def evaluate_study(study: Study, *, is_replayed: bool = False) -> dict[str, Any]
         **explained_document(explained),
         **_surface(study, explained.metrics),
         "violations": [*explained.violations, *broken],
-        "notes": kind_of(study).notes(study, found.engine.catalog) | unreplayed,
+        "notes": {
+            **kind_of(study).notes(study, found.engine.catalog),
+            **tariff_note(found.engine.study.costing, found.engine.catalog),
+            **unreplayed,
+        },
     }
 
 

@@ -31,6 +31,9 @@ STOPPED = (
     "front of the study.\n"
 )
 CUT_SHORT = "ENDED EARLY, by its budget or by a person: this is the front of what was evaluated.\n"
+MONEY = ("money", "electricity")
+"""Notes of what amounts are in, told last."""
+
 SAID = (
     "search",
     "engine",
@@ -80,8 +83,7 @@ def run_text(document: Mapping[str, Any]) -> str:
     missing = [f"{k}: {v}" for k, v in document["notes"].items() if k.startswith("missing_fact")]
     if missing:
         lines.append("left out, a fact is missing:\n  " + "\n  ".join(missing))
-    if "money" in document["notes"]:
-        lines.append(f"money: {document['notes']['money']}")
+    lines += [f"{k}: {document['notes'][k]}" for k in MONEY if k in document["notes"]]
     return "\n".join(lines)
 
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from costdata.catalog import Catalog
 from costdata.nulls import RESERVED
+from planner.costing.tariff_money import tariff_prices
 from planner.documents.figures import figure, human, unit_of
 from planner.report.blocks import Block, Heading, Listing, Points, Table, Words
 from planner.report.decision import banded, plan_name
 from planner.report.gather import MONEY, Gathered
 from planner.report.words import Say
+from planner.study.parts import Costing
 from planner.uncertainty.draws import QUANTILES
 
 MOST_FACTS = 28
@@ -52,9 +55,20 @@ TIMES = (
 
 
 def power(got: Gathered, say: Say) -> Iterator[Block]:
-    """Three powers kept apart, energy and water."""
+    """Three powers kept apart, energy and water, and the money that electricity is billed in."""
     yield Heading(say("power"))
     yield _figures(got, say, "power_table", POWERS)
+    yield from electricity(got.study.costing, got.catalog, say)
+
+
+def electricity(costing: Costing, catalog: Catalog, say: Say) -> Iterator[Block]:
+    """Currency and year of every price of electricity; nothing where the rent holds it."""
+    told = [
+        say(f"tariff_{price.kind}", name=price.name, year=price.year or say("tariff_no_year"))
+        for price in tariff_prices(costing, catalog)
+    ]
+    if told:
+        yield Words(say("tariff", prices=say.listed(told)))
 
 
 def carbon(got: Gathered, say: Say) -> Iterator[Block]:
@@ -192,7 +206,7 @@ def left_out(got: Gathered, say: Say) -> Iterator[Block]:
     """What no figure holds, and what a reader has to know of those there are."""
     yield Heading(say("left_out"))
     notes = got.record.summary.notes if got.record.summary else {}
-    told = ("search", "sweep_s", "priced", "resumed")
+    told = ("search", "sweep_s", "priced", "resumed", "electricity")
     chips = {got.word("accelerator", row) for row in got.choice.rows}
     lines = [
         _note(name, text, say)

@@ -147,7 +147,8 @@ def supply_of(
             )
         if year is not None:
             raise BadStudy(
-                "costing.bill_year changes nothing without time_of_use, energy_tiers or sources; "
+                "costing.bill_year changes nothing without time_of_use, energy_tiers, sources or "
+                "prices of your own (usd_per_kwh, demand_usd_per_kw_month), whose money it dates; "
                 "remove it or give one of them"
             )
         return None

@@ -250,8 +250,10 @@ class TestMoney:
             ]
             for s in ([], ["costing.money=real", "costing.inflation_frac=0.03"])
         ]
-        assert told[0].startswith("nominal dollars; usd and usd_per_year carry interest at 0.08")
-        assert told[1].startswith("real dollars")
+        assert told[0].startswith(
+            "nominal US dollars; usd and usd_per_year carry interest at 0.08"
+        )
+        assert told[1].startswith("real US dollars")
         assert "0.03" in told[1]
         assert all("payback_months is not discounted" in words for words in told)
 
@@ -386,7 +388,7 @@ class TestSupply:
             dense.engine.study, [*ONE_SITE, "costing.bill_year=2027", given], catalogue_names()
         )
         note = costing_notes(study, dense.engine.catalog, None)["supply"]
-        assert "US dollars of 2027" in note
+        assert "on the calendar of 2027" in note
         assert "solar park is an estimate" in note
         assert "supply" not in costing_notes(dense.engine.study, dense.engine.catalog, None)
 

@@ -285,7 +285,7 @@ def test_a_run_answers_with_the_front_and_every_option(answers):
     lost = [row for row in document["options"] if not row["is_front"]]
     assert [(row["accelerator"], row["binding"]) for row in lost] == [("H100-SXM", "capex_usd")]
     assert document["notes"]["basis"].startswith("npv_usd, own_npv_usd")
-    assert document["notes"]["money"].startswith("nominal dollars")
+    assert document["notes"]["money"].startswith("nominal US dollars")
     assert "taxes" in document["notes"]["not_included"]
     assert answers["show"].document["front"] == document["front"]
     assert "options, * on the front" in answers["words"].out
