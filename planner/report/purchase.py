@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from costdata import catalog as catalogue
 from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
 from planner.archive.stored_plan import stored_plan
 from planner.charts import over_time
-from planner.costing.recost import stored_study
 from planner.documents.figures import human
 from planner.documents.purchase_rows import (
     THIS,
@@ -37,7 +35,7 @@ from planner.fleet.document import (
     purchase_lines,
 )
 from planner.report import charts
-from planner.report.basis import electricity, fact_row, given_rows, weakest_first
+from planner.report.basis import fact_row, given_rows, weakest_first
 from planner.report.blocks import Block, Heading, Listing, Paper, Picture, Points, Table, Words
 from planner.report.charts import spec_of
 from planner.report.purchase_what_if import Case, Outlook, outlook
@@ -57,8 +55,8 @@ Document = Mapping[str, Any]
 Fact = Mapping[str, Any]
 
 MOST_FACTS = 20
-UNTOLD = ("search", "sweep_s", "priced", "resumed", "electricity")
-"""Notes of a run that say nothing of its plan, or that stand elsewhere in its own language."""
+UNTOLD = ("search", "sweep_s", "priced", "resumed")
+"""Notes of a run that say nothing of its plan."""
 
 
 def purchase_report(
@@ -329,9 +327,6 @@ def _basis(got: Reported, say: Say) -> Iterator[Block]:
         yield Table(title, names, rows, (3, 1.3, 1.6, 1.1, 1, 3.4))
     if given := given_rows(start.study_text):
         yield Table(say("given_table"), [say("col_given"), say("col_value")], given, (3, 5))
-    study = stored_study(got.record)
-    catalog = catalogue.load(Path(study.tables) if study.tables else None)
-    yield from electricity(study.costing, catalog, say)
     yield Heading(say("left_out"))
     notes = [f"{n}: {words}" for n, words in got.document["notes"].items() if n not in UNTOLD]
     yield Points([say("left_out_always"), *notes])
