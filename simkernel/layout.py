@@ -311,8 +311,9 @@ def _waited_s(launches_s: Floats, work_s: Column) -> Floats:
     Small kernels wait for the host where large ones do not, so work of about the length of its
     launches waits as well: a smooth maximum of the two. Its power is the one that fits vTrain's
     measured iterations (VIA-Research/vTrain, data/ground_truth_single.csv) best of 2, 3, 4 and 6.
+    Rounding leaves nothing below nought where nothing is launched.
     """
-    return np.asarray(np.cbrt(launches_s**3 + work_s**3) - work_s)
+    return np.maximum(np.cbrt(launches_s**3 + work_s**3) - work_s, 0.0)
 
 
 def _mean_work(parts: _Parts, counts: Floats, stages: Codes) -> Pass:

@@ -1,6 +1,7 @@
 """Streams, fleets and step tables that the tests of the replay share."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.requests import Requests
 from simkernel.replay.tables import StepJoules, StepTables
+from simkernel.workload import Prefixes
 
 VIDUR = Path(__file__).parent / "vidur_replay"
 VIDUR_FLEET = Fleet(
@@ -113,3 +115,19 @@ def same(one, other):
     totals = vars(one.totals)
     is_same += [np.array_equal(totals[name], vars(other.totals)[name]) for name in totals]
     return all(is_same)
+
+
+def families(count=200, per_s=30.0, seed=5, block_tokens=32):
+    """Prompts of a few families that begin alike, of any length; some are alike as a whole."""
+    rng = np.random.default_rng(seed)
+    asked = stream(count, per_s, seed)
+    lengths = -(-np.asarray(asked.prompt_tokens) // block_tokens)
+    shared = rng.integers(0, 30, count)
+    family = rng.integers(0, 4, count)
+    hashes = [
+        [1000 * f + i if i < s else 10**6 * (row + 1) + i for i in range(n)]
+        for row, (f, s, n) in enumerate(zip(family, shared, lengths, strict=True))
+    ]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    flat = np.array([one for row in hashes for one in row])
+    return replace(asked, prefixes=Prefixes(flat, starts, block_tokens))

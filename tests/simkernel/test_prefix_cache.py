@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plain_prefix_cache import Asked, serve
-from serving_cases import fleet, linear_tables, same, stream
+from serving_cases import families, fleet, linear_tables, same, stream
 
 from costdata.traces import catalogue_trace
 from simkernel import plugins
@@ -66,22 +66,6 @@ def test_hits_of_the_mooncake_conversation_are_those_of_an_independent_cache(
     for name in ("first_token_s", "finish_s"):
         wanted = [getattr(one, name) for one in asked]
         assert getattr(result, name) == pytest.approx(wanted, rel=1e-9)
-
-
-def families(count=200, per_s=30.0, seed=5, block_tokens=32):
-    """Prompts of a few families that begin alike, of any length; some are alike as a whole."""
-    rng = np.random.default_rng(seed)
-    asked = stream(count, per_s, seed)
-    lengths = -(-np.asarray(asked.prompt_tokens) // block_tokens)
-    shared = rng.integers(0, 30, count)
-    family = rng.integers(0, 4, count)
-    hashes = [
-        [1000 * f + i if i < s else 10**6 * (row + 1) + i for i in range(n)]
-        for row, (f, s, n) in enumerate(zip(family, shared, lengths, strict=True))
-    ]
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    flat = np.array([one for row in hashes for one in row])
-    return replace(asked, prefixes=Prefixes(flat, starts, block_tokens))
 
 
 @pytest.mark.parametrize("pool_blocks", [130, 400, 4096])

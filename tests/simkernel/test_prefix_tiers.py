@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from serving_cases import fleet, linear_tables, same, stream
-from test_prefix_cache import LONG, TABLES, families, mooncake
+from serving_cases import families, fleet, linear_tables, same, stream
+from test_prefix_cache import LONG, TABLES, mooncake
 
 from simkernel import plugins
 from simkernel.errors import BadStudy
