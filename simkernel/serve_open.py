@@ -99,20 +99,26 @@ def _prompts_met(lane: Lane, at: Pace, share: Column) -> tuple[Floats, Floats]:
     by_step = at.arrivals * each / (1.0 - held_up) ** 2
     variance = by_step * share * (1.0 + clumped * share * own_s / at.step_s)
     if lane.curves.shared is not None:
-        in_step = _steps_met(lane, at, longer_s) + at.carrying_frac * sd_s**2
+        later_s, in_step = _steps_met(lane, at, longer_s)
+        more_s = np.where(lane.copies > 1.0, later_s * share, more_s)
         variance = np.where(lane.copies > 1.0, in_step * share, variance)
     return np.asarray(more_s), np.asarray(variance)
 
 
-def _steps_met(lane: Lane, at: Pace, longer_s: Floats) -> Floats:
-    """Variance of a step of copies that wait for each other: it carries or not, in rows; (n,)."""
+def _steps_met(lane: Lane, at: Pace, longer_s: Floats) -> tuple[Floats, Floats]:
+    """What steps with prompts add to an answer, of copies that wait for each other; (n,) each.
+
+    A step carries or not, in rows: the first ones of an answer more often than others, [s]; and
+    the variance of a step. The copy with most prompts has about as many in each.
+    """
     kept = np.minimum(at.again_frac - at.begin_frac, 0.999)
     varied = at.carrying_frac * (1.0 - at.carrying_frac)
     if lane.engine.is_stopped_by_prompts:
         # Passes between two steps are geometric in number, and those of other gaps know nothing.
         varied = at.carrying_frac * (1.0 + 2.0 * at.again_frac) - at.carrying_frac**2
         kept = np.minimum(kept, 0.6)
-    return np.asarray(varied * longer_s**2 * (1.0 + kept) / (1.0 - kept))
+    later_s = np.maximum(longer_s * (at.again_frac - at.carrying_frac) / (1.0 - kept), 0.0)
+    return later_s, np.asarray(varied * longer_s**2 * (1.0 + kept) / (1.0 - kept))
 
 
 def _taken_frac(at: Pace) -> Floats:
