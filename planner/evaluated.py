@@ -10,6 +10,9 @@ import numpy as np
 from simkernel.columns import Codes, Column, Floats, Masks
 from simkernel.ledger import Ledger
 
+CLOSED_FORM, REPLAY = "closed_form", "replay"
+"""Values of the column `fidelity`: rows of one are never compared with rows of the other."""
+
 
 @dataclass(frozen=True)
 class Limit:

@@ -1,8 +1,9 @@
 """What the archive's tables look like, and how an older file becomes a newer one.
 
-Tables are only ever added to: no keys, no updates. Rows of `physical`, `front` and `sample` carry
-the columns of their study's kind, so these three tables widen: one table answers questions over
-all runs, a new axis or metric needs no migration, and a column keeps the name it has in the JSON.
+Tables are only ever added to: no keys, no updates. Rows of `physical`, `front`, `sample` and
+`replayed` carry the columns of their study's kind, so these tables widen: one table answers
+questions over all runs, a new axis or metric needs no migration, and a column keeps the name it
+has in the JSON.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ class Connection(Protocol):
 
 Migration = tuple[str, ...]
 
-WIDE = ("physical", "front", "sample")
+WIDE = ("physical", "front", "sample", "replayed")
 """Tables whose columns come from the study."""
 
 OWN_COLUMNS = {"run": "VARCHAR", "plan": "VARCHAR", "status": "VARCHAR"}
 """Columns that these tables have from the start."""
+
+_FIRST = ("physical", "front", "sample")
 
 MIGRATIONS: tuple[Migration, ...] = (
     (
@@ -51,9 +54,10 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE TABLE rejections (run VARCHAR, stage VARCHAR, reason VARCHAR, candidates BIGINT, "
         "note VARCHAR)",
         "CREATE TABLE superseded (run VARCHAR, plan VARCHAR)",
-        *(f"CREATE TABLE {place} (run VARCHAR, plan VARCHAR, status VARCHAR)" for place in WIDE),
+        *(f"CREATE TABLE {place} (run VARCHAR, plan VARCHAR, status VARCHAR)" for place in _FIRST),
     ),
     ("CREATE TABLE evaluations (run VARCHAR, key BIGINT, scores DOUBLE[])",),
+    ("CREATE TABLE replayed (run VARCHAR, plan VARCHAR, status VARCHAR)",),
 )
 """Statements that lead from version i to version i + 1, in order; old entries never change."""
 

@@ -14,6 +14,7 @@ import numpy as np
 from costdata.catalog import Catalog
 from planner.archive.runs import RunRecord
 from planner.archive.store import Archive
+from planner.evaluated import REPLAY
 from planner.runs.facts_used import facts_hash
 
 HEADLINES = ("usd", "capex_usd", "usd_per_year", "kgco2e", "days", "it_mean_w", "peak_flop_per_s")
@@ -80,7 +81,9 @@ def _stored_row(archive: Archive, record: RunRecord, found: Mapping[str, Any]) -
     """
     place = {name: found[name] for name in ("plan", "site", "scenario") if found[name]}
     places = [(archive.front(record.run), place), (archive.sample(record.run), place)]
-    if record.start.kind != "hardware":
+    if found.get("fidelity") == REPLAY:
+        places = [(archive.replayed(record.run), place)]
+    elif record.start.kind != "hardware":
         places.append((archive.physical(record.run), {"plan": found["plan"]}))
     for table, wanted in places:
         if not wanted.keys() <= table.keys():

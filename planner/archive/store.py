@@ -127,6 +127,10 @@ class Archive:
         """Add some of the rejected and dominated candidates, thinned by the caller."""
         self._append("sample", run, columns)
 
+    def append_replayed(self, run: str, columns: Columns) -> None:
+        """Add plans as their replays found them, at every site: columns of a front, and more."""
+        self._append("replayed", run, columns)
+
     def supersede_physical(self, run: str, plans: Sequence[str]) -> None:
         """Take plans off the physical front that a later batch has beaten; their rows stay."""
         with self._visit(read_only=False) as connection, transaction(connection):
@@ -206,6 +210,11 @@ class Archive:
         """Some of the candidates that did not make it."""
         with self.reading() as held:
             return held._columns("sample", held.run(run).run)
+
+    def replayed(self, run: str) -> dict[str, Array]:
+        """Plans as their replays found them, at every site; {} where none was replayed."""
+        with self.reading() as held:
+            return held._columns("replayed", held.run(run).run)
 
     def plan(self, run: str, plan: str) -> dict[str, dict[str, Array]]:
         """All there is about one plan: {"physical": columns of one row, "front": its rows}.

@@ -175,12 +175,20 @@ def front_columns(study: Study, costed: Costed) -> dict[str, Any]:
     """Rows of the front with their ledgers, best in the first objective first; {} for none."""
     if not costed.is_front.any():
         return {}
-    table = {**costed.columns, **ledger_columns(costed.ledgers.values())}
+    table = all_columns(costed)
     picked = np.flatnonzero(costed.is_front)
     points = objectives_of(study, costed.columns)[picked]
     picked = picked[np.lexsort(points.T[::-1])]
-    front = {name: np.asarray(column)[picked] for name, column in table.items()}
-    return {**front, NULL_REASONS: costed.null_reasons(picked)}
+    return {name: column[picked] for name, column in table.items()}
+
+
+def all_columns(costed: Costed) -> dict[str, Any]:
+    """Every row with its ledgers and why figures are NULL, as the archive has them."""
+    table = {**costed.columns, **ledger_columns(costed.ledgers.values())}
+    return {
+        **{name: np.asarray(column) for name, column in table.items()},
+        NULL_REASONS: costed.null_reasons(np.arange(len(costed.is_front))),
+    }
 
 
 def front_hash(study: Study, front: Mapping[str, Any]) -> str:

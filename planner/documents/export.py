@@ -28,7 +28,7 @@ from planner.exports import (
     serving_pools,
 )
 from planner.fleet.document import refuse_purchases
-from planner.report.gather import replays_of
+from planner.report.replayed import replays_of
 from planner.serving.load import serve_load
 from planner.study.pools import POOLS, has_pools
 from planner.study.read import Study

@@ -40,7 +40,8 @@ def candidates(got: Gathered, say: Say) -> Iterator[Block]:
         ]
         for place, row in enumerate(got.choice.rows)
     ]
-    title = say("candidates_table", count=len(rows), front=figure(len(got.front["plan"])))
+    key = "candidates_replayed" if got.is_as_replayed else "candidates_table"
+    title = say(key, count=len(rows), front=figure(len(got.front["plan"])))
     shares = [0.6, 1.4, 2.4, 1.1, *(1.4 for _ in names), 3.2]
     yield Table(title, heads, rows, shares, marked=0)
     yield from _cases(got, say, names)
@@ -126,9 +127,13 @@ def trade_off(got: Gathered, say: Say) -> Iterator[Block]:
                 broke=say("lost_broke", count=figure(rejected)) if rejected else "",
                 skipped=say("lost_skipped", count=figure(skipped)) if skipped else "",
                 rest=say("lost_rest", count=figure(rest)) if rest > 0 else "",
-                front=figure(len(got.front["plan"])),
+                front=figure(len(got.closed["plan"])),
             )
         )
+        if got.is_as_replayed:
+            counts = {"all": len(got.replays), "held": len(got.held)}
+            counts["front"] = len(got.front["plan"])
+            yield Words(say("lost_replayed", **{n: figure(c) for n, c in counts.items()}))
         limits = [f"{say.metric(name)} ({figure(n)})" for name, n in summary.rejected.items() if n]
         text = say("limits_removed", limits=say.listed(limits)) if limits else ""
         yield Words(text or say("no_limits_removed"))

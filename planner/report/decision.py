@@ -14,6 +14,7 @@ from planner.report.blocks import Block, Heading, Points, Words
 from planner.report.choice import ASKED, CHEAPEST, KNEE, RATIO, wanted_most
 from planner.report.choice import MONEY as MONEY_METRICS
 from planner.report.gather import DRAWS, MONEY, Gathered
+from planner.report.what_if import SAME_FRAC
 from planner.report.words import Say
 
 MOST_CHANGERS = 3
@@ -235,12 +236,54 @@ def _replayed(got: Gathered, say: Say) -> str:
     if got.study.kind != "serve":
         return ""
     found = got.replayed
+    if got.is_as_replayed:
+        return " ".join([_fleet(got, say), *_beside_closed(got, say)])
     if found is None:
         return " ".join([say("not_replayed"), *_others_replayed(got, say)])
     if not found.is_short:
         return say("replayed_kept", replicas=figure(found.replicas))
     needed, own = figure(found.needed), figure(found.replicas)
     return say("replayed_short", needed=needed, replicas=own, broken=found.broken or "–")
+
+
+def _fleet(got: Gathered, say: Say) -> str:
+    """The fleet that the replay holds up, and the closed form's where it is another."""
+    needed, closed = got.value("replicas"), ""
+    if got.replayed and got.replayed.replicas != needed:
+        closed = say("replayed_closed", replicas=figure(got.replayed.replicas))
+    return say(
+        "replayed_fleet",
+        needed=figure(needed),
+        devices=figure(got.value("devices")),
+        closed=closed,
+    )
+
+
+def _beside_closed(got: Gathered, say: Say) -> Iterator[str]:
+    """What was replayed and holds, and why a cheaper price of the closed form does not count."""
+    yield say("only_replayed", held=figure(len(got.held)), all=figure(len(got.replays)))
+    closed = got.closed
+    row = int(np.nanargmin(np.asarray(closed[MONEY], float)))
+    value, plan = float(closed[MONEY][row]), str(closed["plan"][row])
+    if value >= got.value(MONEY) * (1.0 - SAME_FRAC):
+        return
+    known = got.replays.get(plan)
+    state = (
+        say("closed_unseen")
+        if known is None
+        else say("closed_short", needed=figure(known.needed), replicas=figure(known.replicas))
+        if known.is_short
+        else say("closed_same")
+    )
+    yield say(
+        "closed_cheaper",
+        hardware=f"{figure(float(closed['devices'][row]))} × {closed['accelerator'][row]}",
+        site=closed["site"][row],
+        plan=plan,
+        value=money(value),
+        front=figure(len(closed["plan"])),
+        state=state,
+    )
 
 
 def _others_replayed(got: Gathered, say: Say) -> Iterator[str]:

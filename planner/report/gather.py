@@ -18,10 +18,13 @@ from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_figures
 from planner.costing.places import Asked, study_at
 from planner.costing.recost import stored_study
+from planner.evaluated import CLOSED_FORM, REPLAY
 from planner.fleet.document import refuse_purchases
 from planner.report.cash import Cash, cash_of
 from planner.report.choice import SHORT, Choice, chosen, objectives
+from planner.report.replayed import OfReplay, OneFront, at_its_fleet, front_of, replays_of
 from planner.report.what_if import Outcome, cost_in, outcomes
+from planner.serving.replay import LATENCIES
 from planner.study.read import Study
 from planner.uncertainty.draws import Drawn, drawn
 from planner.uncertainty.inputs import Ends
@@ -29,7 +32,7 @@ from planner.uncertainty.plans import Part, parts_of
 from planner.uncertainty.sources import Source, sources
 from planner.uncertainty.tornado import Swing, tornado
 from simkernel.columns import Codes, Floats
-from simkernel.errors import BadStudy, UnknownName
+from simkernel.errors import BadStudy
 
 DRAWS = 1000
 MOST_DRAWN = 1000
@@ -37,31 +40,6 @@ MOST_DRAWN = 1000
 
 MONEY = "usd"
 """The figure of the tornado and the scenarios: every kind of study has it."""
-
-
-@dataclass(frozen=True)
-class OfReplay:
-    """What a replay found of a plan: replicas of the closed form, needed, bounds it breaks."""
-
-    replicas: float
-    needed: float
-    broken: str
-
-    @property
-    def is_short(self) -> bool:
-        """The plan as it is priced does not keep its bounds."""
-        return bool(self.broken) or self.needed > self.replicas
-
-
-def replays_of(sample: Mapping[str, Any]) -> dict[str, OfReplay]:
-    """Replays of serving plans that a run has stored, by plan."""
-    if "needed_replicas" not in sample:
-        return {}
-    names = ("plan", "replicas", "needed_replicas", "broken")
-    rows = zip(*(np.ma.filled(np.ma.asarray(sample[n]), "") if n in ("plan", "broken")
-                 else np.ma.filled(np.ma.asarray(sample[n], float), 0.0) for n in names),
-               strict=True)  # fmt: skip
-    return {str(p): OfReplay(float(r), float(n), str(b)) for p, r, n, b in rows}
 
 
 @dataclass(frozen=True)
@@ -83,6 +61,9 @@ class Gathered:
     parts : of the rows drawn
     replayed : what the replay of the plan found, None where it was not replayed
     replays : of all plans of the run that were replayed
+    fidelity : of every row of `front`: CLOSED_FORM or REPLAY
+    closed : the front of the closed form, which `front` is where nothing else is known
+    held : plans that keep every limit at some site as they were replayed
     stale : what of the run no longer holds, as `stale_facts.stale_notes` tells it; {} for nothing
     """
 
@@ -103,6 +84,9 @@ class Gathered:
     parts: list[Part]
     replayed: OfReplay | None
     replays: Mapping[str, OfReplay]
+    fidelity: str
+    closed: Mapping[str, Any]
+    held: frozenset[str]
     stale: Mapping[str, str]
 
     @property
@@ -124,7 +108,12 @@ class Gathered:
     def is_held_by_replay(self) -> bool:
         """A replay found that the plan keeps its bounds as priced; true of other studies."""
         is_kept = self.replayed is not None and not self.replayed.is_short
-        return is_kept or self.study.kind != "serve"
+        return self.is_as_replayed or is_kept or self.study.kind != "serve"
+
+    @property
+    def is_as_replayed(self) -> bool:
+        """Every row of the front is as its replay found it, and keeps every limit there."""
+        return self.fidelity == REPLAY
 
     @cached_property
     def sources(self) -> list[Source]:
@@ -163,6 +152,7 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         record = held.run(run)
         stored, facts = held.front(record.run), held.facts(record.run)
         replays = replays_of(held.sample(record.run))
+        as_replayed = held.replayed(record.run)
     refuse_purchases(record.start.kind, "a report")
     if not len(stored.get("plan", ())):
         raise BadStudy(
@@ -171,12 +161,11 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         )
     study = stored_study(record)
     catalog = catalogue.load(Path(study.tables) if study.tables else None)
-    front = {name: _filled(column) for name, column in stored.items()}
-    short = [plan in replays and replays[plan].is_short for plan in front["plan"].astype(str)]
-    front[SHORT] = np.array(short, dtype=float)
-    asked = _asked(record.run, front, plan, site)
-    rows = _same_scenario(front, asked or 0)
-    choice = chosen(study, front, rows, asked)
+    closed = _known(stored)
+    one = front_of(record.run, study, closed, _known(as_replayed), plan, site)
+    front = {**one.columns, SHORT: _falls_short(one, replays)}
+    rows = _same_scenario(front, one.asked or 0)
+    choice = chosen(study, front, rows, one.asked)
     drawn_rows = _drawn_rows(rows, choice)
     some = {name: column[drawn_rows] for name, column in front.items()}
     parts = parts_of(study, catalog, some)
@@ -184,9 +173,10 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
     part = next(one for one in parts if at in one.rows)
     own = part.ends.take(np.flatnonzero(part.rows == at))
     row = {name: column[choice.row] for name, column in front.items()}
-    document = _document(record, study, row)
+    document = _document(record, study, row, one.fidelity)
+    told = {**document, **_place_of(row), "fidelity": one.fidelity}
     with archive.reading() as held:
-        stale = stale_notes(held, record, catalog, {**document, **_place_of(row)})
+        stale = stale_notes(held, record, catalog, told)
     found, idle = outcomes(parts, len(drawn_rows), at, MONEY)
     return Gathered(
         record=record,
@@ -206,6 +196,9 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         parts=parts,
         replayed=replays.get(str(front["plan"][choice.row])),
         replays=replays,
+        fidelity=one.fidelity,
+        closed=closed,
+        held=one.held,
         stale=stale,
     )
 
@@ -217,32 +210,24 @@ def scenario_table(got: Gathered) -> tuple[list[str], Floats]:
     return names, np.stack(columns, axis=1)
 
 
+def _falls_short(one: OneFront, replays: Mapping[str, OfReplay]) -> Floats:
+    """1 for a plan of the closed form that its replay found short; (n,)."""
+    plans = np.asarray(one.columns["plan"]).astype(str)
+    is_closed = one.fidelity == CLOSED_FORM
+    short = [is_closed and plan in replays and replays[plan].is_short for plan in plans]
+    return np.array(short, dtype=float)
+
+
+def _known(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored columns, NaN for NULL."""
+    return {name: _filled(column) for name, column in stored.items()}
+
+
 def _filled(column: Any) -> Any:
     """NaN for NULL in numbers, words as they are."""
     if np.ma.is_masked(column):
         return np.ma.filled(column.astype(float), np.nan)
     return np.ma.getdata(column)
-
-
-def _asked(run: str, front: Mapping[str, Any], plan: str, site: str) -> int | None:
-    """The place of a plan on the front; None where none is asked for."""
-    if not plan:
-        return None
-    count = len(front["plan"])
-    if plan.isdigit() and 1 <= int(plan) <= count:
-        return int(plan) - 1
-    fits = [
-        i
-        for i in range(count)
-        if str(front["plan"][i]) == plan and site in ("", str(front["site"][i]))
-    ]
-    if not fits:
-        where = f" at {site}" if site else ""
-        raise UnknownName(
-            f"plan {plan}{where} is not on the front of run {run}, which has {count} rows; "
-            f"see planner show {run}"
-        )
-    return fits[0]
 
 
 def _same_scenario(front: Mapping[str, Any], row: int) -> Codes:
@@ -264,9 +249,15 @@ def _place_of(row: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(row.get(name, "")) for name in ("plan", "site", "scenario")}
 
 
-def _document(record: RunRecord, study: Study, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan as `planner explain` has it, at its own place."""
+def _document(
+    record: RunRecord, study: Study, row: Mapping[str, Any], fidelity: str
+) -> dict[str, Any]:
+    """The plan as `planner explain` has it, at its own place and with the fleet of its row."""
     site, scenario = str(row["site"]), str(row.get("scenario", ""))
     here = study_at(study, site, scenario)
     wanted = Asked(str(row["plan"]), site, scenario, ())
-    return plan_figures(record, here, wanted, with_changes=False)
+    if fidelity == CLOSED_FORM:
+        return plan_figures(record, here, wanted, with_changes=False)
+    found = plan_figures(record, at_its_fleet(here, row), wanted, with_changes=False)
+    replayed = {name: float(row[name]) for name in found["metrics"] if name.startswith(LATENCIES)}
+    return {**found, "metrics": {**found["metrics"], **replayed}}

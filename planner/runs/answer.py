@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from planner.archive.runs import RunStart, RunSummary
 from planner.archive.store import Archive
 from planner.costing.notes import costing_notes
 from planner.costing.second_pass import NULL_REASONS, Costed, front_hash
+from planner.evaluated import CLOSED_FORM
 from planner.explain.nearest import least_over, nearest_costed
 from planner.runs.facts_used import facts_hash, facts_used
 from planner.runs.kinds import kind_of
 from planner.runs.physics import has_replay
 from planner.runs.total import Total, joined
-from planner.search.replays import CLOSED_FORM
 from planner.study.read import Study
 from planner.study.written import study_document
 from planner.training.engine import Engine
@@ -104,6 +105,7 @@ def store_answer(
     done: Finished,
     flush: Callable[[Archive], None] = lambda held: None,
     beside: Sequence[Mapping[str, Any]] = (),
+    replayed: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """The end of a run: what is not stored yet, facts, front, options, then summary.
 
@@ -111,6 +113,7 @@ def store_answer(
     ----------
     beside : tables that stand where options of other kinds stand: plans that were replayed, or
         what the workloads' sweeps of a purchase study left
+    replayed : plans as their replays found them, priced
     """
     sold = {"accelerator": costed.chips} if costed else {}
     facts = facts_used(study, catalog, sold)
@@ -123,6 +126,8 @@ def store_answer(
         for sample in (options, *beside):
             if sample:
                 held.append_sample(done.run, sample)
+        if replayed:
+            held.append_replayed(done.run, replayed)
         held.finish_run(done.run, done.summary, done.state)
 
 

@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from planner.bands import GAP_HIGH, GAP_LOW, gap_band
 from planner.costing.front import SiteScores
+from planner.costing.second_pass import all_columns, cost_at
+from planner.evaluated import REPLAY
 from planner.pareto import nondominated, rounded_hash
 from planner.search.band import guard_band, promoted
 from planner.search.drivers import make_driver
 from planner.search.legal import layouts_of
-from planner.search.replays import CHOSEN, REPLAY, Replays
+from planner.search.replays import CHOSEN, Replays
 from planner.search.seam import SEARCHED, Explored
 from planner.search.sweep import BillResult
 from planner.search.tiers import Refined, refine, refine_by
@@ -44,10 +46,12 @@ class Refinement:
     Parameters
     ----------
     rows : columns for the archive, one row per plan in the order of replay; {} for none
+    priced : what was replayed as a front has it, at every site, one row per plan and site
     said : the run's document of its tiers
     """
 
     rows: dict[str, Any] = field(default_factory=dict)
+    priced: dict[str, Any] = field(default_factory=dict)
     said: dict[str, Any] = field(default_factory=dict)
 
 
@@ -99,7 +103,7 @@ def refined(
         found = refine(layouts, near, cheap, replays.scores, most, is_stopped)
     rows = _rows(study, replays, found, space)
     said = _said(study, replays, found, most, len(near), space)
-    return Refinement(rows, said | _spread(rows))
+    return Refinement(rows, _priced(replays, found, space), said | _spread(rows))
 
 
 def _beside(explored: Explored) -> Explored:
@@ -161,6 +165,35 @@ def _rows(study: Study, replays: Replays, found: Refined, space: Any) -> dict[st
     ]
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: _column([row.get(name) for row in rows]) for name in names}
+
+
+def _priced(replays: Replays, found: Refined, space: Any) -> dict[str, Any]:
+    """Plans as they were replayed, with their cost at every site.
+
+    Returns
+    -------
+    columns of a front, (n,), and beside them "fidelity", "keeps": every limit is kept as replayed,
+    and "is_front": no other replayed plan is better; {} for none
+    """
+    keys = _keys(found, space)
+    tables = [replays.known[key].table for key in keys if replays.known[key].table]
+    if not tables:
+        return {}
+    columns = {name: _column([table[name] for table in tables]) for name in tables[0]}
+    columns["key"] = np.array([table["key"] for table in tables], dtype=np.int64)
+    costed = cost_at(replays.desk, columns)
+    place = {key: at for at, key in enumerate(keys)}
+    at = np.array([place[int(key)] for key in costed.columns["key"]], dtype=np.int64)
+    sites = {name: number for number, name in enumerate(replays.desk.study.costing.site)}
+    site = np.array([sites[str(name)] for name in costed.columns["site"]], dtype=np.int64)
+    is_front = np.zeros(found.costly.excess.shape, dtype=bool)
+    is_front[_front_of(found.costly)] = True
+    return {
+        **all_columns(costed),
+        "fidelity": np.full(len(at), REPLAY, dtype=object),
+        "keeps": found.costly.excess[at, site] <= 0,
+        "is_front": is_front[at, site],
+    }
 
 
 def _said(

@@ -142,7 +142,10 @@ def _run(
     done = Finished(work.run, "stopped" if stop else "finished", summary, front)
     kept = kind_of(engine.study).kept
     beside = [refinement.rows, *(kept(engine) if kept and total.bills else ())]
-    store_answer(work.archive, engine.study, engine.catalog, costed, done, work.flush, beside)
+    store_answer(
+        work.archive, engine.study, engine.catalog, costed, done, work.flush, beside,
+        refinement.priced,
+    )  # fmt: skip
     return done
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from planner.costing.front import SiteScores, site_scores
 from planner.costing.price_desk import Desk, desk_of
-from planner.evaluated import Replay
+from planner.evaluated import REPLAY, Replay
 from planner.explain.plan import plain
 from planner.runs.physics import physics_of
 from planner.search.near import no_memo, violation
@@ -26,9 +26,6 @@ from planner.search.workforce import Processes, Workforce
 from planner.space.blocks import Ints, keys_of, values_of
 from planner.space.plan_keys import codes_of, plan_name
 from simkernel.columns import Floats
-
-CLOSED_FORM, REPLAY = "closed_form", "replay"
-"""Values of the column `fidelity`: rows of one are never compared with rows of the other."""
 
 BEGIN_S = 3.0
 """What a process takes to load: replays that took so long in this one are worth others."""
@@ -45,16 +42,20 @@ class OneReplay:
     ----------
     points, excess : (sites, k) objectives to be minimised, and (sites,)
     row : figures for a reader, by name
+    table : the plan as it was replayed, before any price, by column; {} of a replay that was
+        kept without
     """
 
     points: Floats
     excess: Floats
     row: Mapping[str, Any]
+    table: Mapping[str, Any] = field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
         """Plain values; what is not finite is None."""
         points = [[plain(value) for value in site] for site in self.points]
-        return {"points": points, "excess": [plain(v) for v in self.excess], "row": dict(self.row)}
+        return {"points": points, "excess": [plain(v) for v in self.excess],
+                "row": dict(self.row), "table": dict(self.table)}  # fmt: skip
 
 
 def from_plain(table: Mapping[str, Any]) -> OneReplay:
@@ -62,7 +63,7 @@ def from_plain(table: Mapping[str, Any]) -> OneReplay:
     points = np.array(table["points"], dtype=float)
     excess = np.array(table["excess"], dtype=float)
     points, excess = (np.where(np.isnan(a), np.inf, a) for a in (points, excess))
-    return OneReplay(points, excess, table["row"])
+    return OneReplay(points, excess, table["row"], table.get("table", {}))
 
 
 @dataclass
@@ -183,4 +184,5 @@ def priced(engine: Any, desk: Desk, key: int, told: Replay) -> OneReplay:
     chosen = {name: plain(table[name][0]) for name in CHOSEN}
     said = {name: plain(value) for name, value in told.told.items()}
     row = {"plan": plan_name(key), "fidelity": REPLAY, **chosen, **said}
-    return OneReplay(priced.points[0], excess, row)
+    as_replayed = {name: plain(column[0]) for name, column in table.items()}
+    return OneReplay(priced.points[0], excess, row, as_replayed)

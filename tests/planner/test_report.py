@@ -19,10 +19,11 @@ from planner.report.basis import given_rows, weakest_first
 from planner.report.blocks import Points, Table
 from planner.report.choice import chosen, objectives
 from planner.report.decision import decision, sentence
-from planner.report.gather import OfReplay, gather, replays_of
+from planner.report.gather import gather
 from planner.report.html import html
 from planner.report.paper import paper
 from planner.report.pdf import pdf
+from planner.report.replayed import OfReplay, replays_of
 from planner.report.sums import cost_lines
 from planner.report.words import Say, _phrases
 from planner.report.xlsx import xlsx
