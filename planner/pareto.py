@@ -18,6 +18,9 @@ from simkernel.errors import PlanError
 FIRST_EPSILON = 1 / 512
 """Closest that two points of a thinned front may lie, doubled until few enough are left."""
 
+COMPARED_BITS = 32
+"""Bits of a number that are compared (a part in 4e9): the order of a sum makes no difference."""
+
 HASHED_DIGITS = 9
 """Significant digits that enter a front's hash: below the noise of reordered sums (1e-12)."""
 
@@ -31,7 +34,7 @@ def nondominated(points: npt.ArrayLike) -> Masks:
 
     Returns
     -------
-    (n,) mask; of equal points only the first stays
+    (n,) mask; of points that are equal to `COMPARED_BITS` only the first stays
 
     Raises
     ------
@@ -41,10 +44,30 @@ def nondominated(points: npt.ArrayLike) -> Masks:
     ----------
     Kung, Luccio and Preparata, J. ACM 22(4), 1975: the O(n log^(k-2) n) sweep in moocore.
     """
-    rows = _finite(points)
+    rows = compared(points)
     if len(rows) == 0:
         return np.zeros(0, dtype=np.bool_)
     return np.asarray(moocore.is_nondominated(rows, keep_weakly=False), dtype=np.bool_)
+
+
+def compared(points: npt.ArrayLike) -> Floats:
+    """Points to as many bits as are compared, so that no noise of a sum decides between twins.
+
+    Rounding keeps order: what is no better before is no better after. Two plans that are worth
+    the same differ in the last bit by where in a block they were evaluated; without this, chance
+    would say which of them is shown.
+
+    Parameters
+    ----------
+    points : (n, k) objectives
+
+    Raises
+    ------
+    PlanError : as `nondominated`
+    """
+    cut = 52 - COMPARED_BITS
+    bits = _finite(points).view(np.int64)
+    return ((bits + (1 << (cut - 1))) & -(1 << cut)).view(np.float64)
 
 
 def merge(front: npt.ArrayLike, block: npt.ArrayLike) -> tuple[Masks, Masks]:

@@ -24,7 +24,7 @@ from planner.costing.quoted import names_in
 from planner.costing.targets import with_targets
 from planner.evaluated import Limit
 from planner.metrics import find_metric, is_at_least
-from planner.pareto import nondominated, rounded_hash
+from planner.pareto import compared, nondominated, rounded_hash
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
 from simkernel.ledger import Ledger
@@ -172,12 +172,15 @@ def is_costed(name: str) -> bool:
 
 
 def front_columns(study: Study, costed: Costed) -> dict[str, Any]:
-    """Rows of the front with their ledgers, best in the first objective first; {} for none."""
+    """Rows of the front with their ledgers, best in the first objective first; {} for none.
+
+    Of plans that are equal in every objective but for rounding, none is on a front but the first.
+    """
     if not costed.is_front.any():
         return {}
     table = all_columns(costed)
     picked = np.flatnonzero(costed.is_front)
-    points = objectives_of(study, costed.columns)[picked]
+    points = compared(objectives_of(study, costed.columns)[picked])
     picked = picked[np.lexsort(points.T[::-1])]
     return {name: column[picked] for name, column in table.items()}
 

@@ -17,7 +17,7 @@ from planner.bands import GAP_HIGH, GAP_LOW, gap_band
 from planner.costing.front import SiteScores
 from planner.costing.second_pass import all_columns, cost_at
 from planner.evaluated import REPLAY
-from planner.pareto import nondominated, rounded_hash
+from planner.pareto import compared, nondominated, rounded_hash
 from planner.search.band import guard_band, promoted
 from planner.search.drivers import make_driver
 from planner.search.legal import layouts_of
@@ -201,7 +201,7 @@ def _said(
 ) -> dict[str, Any]:
     row, site = _front_of(found.costly)
     points, keys = found.costly.points[row, site], _keys(found, space)
-    order = [int(i) for i in np.lexsort(points.T[::-1])] if len(points) else []
+    order = [int(i) for i in np.lexsort(compared(points).T[::-1])] if len(points) else []
     lines = [
         _line(study, replays, keys[row[i]], study.costing.site[site[i]], points[i]) for i in order
     ]

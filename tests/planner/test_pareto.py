@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from planner.pareto import merge, nondominated, nondominated_by, rounded_hash, thinned
+from planner.pareto import compared, merge, nondominated, nondominated_by, rounded_hash, thinned
 from simkernel.errors import PlanError
 
 TABLES = st.tuples(st.integers(0, 60), st.integers(1, 6)).flatmap(
@@ -122,3 +122,25 @@ def test_the_hash_of_a_front_sees_every_change():
     front = np.array([[1.0, 20.0], [2.0, 10.0]])
     changed = [front * (1 + 1e-6), front[:1], front[:, :1], front[:, ::-1], np.empty((0, 2))]
     assert len({rounded_hash(rows) for rows in [front, *changed]}) == 6
+
+
+def test_the_noise_of_a_sum_decides_nothing_between_twins():
+    """Where in a block a plan was evaluated would say which of two like plans is bought."""
+    twin = np.nextafter([0.3, 2.0, 1e9], 0.0)
+    for pair in ([[0.3, 2.0, 1e9], twin], [twin, [0.3, 2.0, 1e9]]):
+        assert nondominated(pair).tolist() == [True, False]
+        assert merge(pair[:1], pair[1:])[1].tolist() == [False]
+    better = [0.3 * (1 - 1e-9), 2.0, 1e9]
+    assert nondominated([[0.3, 2.0, 1e9], better]).tolist() == [False, True]
+
+
+def test_rounding_keeps_the_order_of_numbers():
+    """A plan that a bound proves no better could be better after rounding."""
+    rng = np.random.default_rng(5)
+    numbers = np.concatenate(
+        [rng.standard_normal(500) * 10.0 ** rng.integers(-300, 300, 500), [0]]
+    )
+    near = np.sort(np.concatenate([numbers, numbers * (1 + 2e-10), np.nextafter(numbers, 1e308)]))
+    rounded = compared(near[:, None])[:, 0]
+    assert (np.diff(rounded) >= 0).all()
+    np.testing.assert_allclose(rounded, near, rtol=2.0**-32, atol=1e-300)
