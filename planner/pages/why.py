@@ -21,6 +21,8 @@ from planner.pages.roof import draw_roof
 from planner.pages.step import draw_step
 from planner.pages.tables import draw_table
 from planner.pages.words import plain
+from planner.report.validity import outside
+from planner.report.words import Say
 
 # Tab, ledger and what the sum is, in reading order.
 LEDGERS = (
@@ -58,7 +60,7 @@ def draw() -> None:
         if name in document["notes"]:
             st.warning(plain(document["notes"][name]))
     _head(found, document)
-    _binds(document)
+    _binds(found, document)
     _waterfalls(document)
     draw_roof(found, document)
     draw_step(found, document["plan"])
@@ -115,7 +117,7 @@ def _head(found: Desk, document: Mapping[str, Any]) -> None:
             column.caption(plain(f"90% band: {ends[0]} to {ends[1]}"))
 
 
-def _binds(document: Mapping[str, Any]) -> None:
+def _binds(found: Desk, document: Mapping[str, Any]) -> None:
     """The largest term of each sum, and how far each limit is."""
     st.subheader("What binds")
     left, right = st.columns(2)
@@ -125,7 +127,9 @@ def _binds(document: Mapping[str, Any]) -> None:
     )
     draw_table(limit_rows(document["limits"], document), right)
     if not document["metrics"].get("validated", True):
-        st.warning("The plan lies outside the region that measurements have validated.")
+        row = {**document["axes"], **document["metrics"]}
+        why = outside(desk.study_of(found), row, Say("en"))
+        st.warning(plain(f"Not validated: {why}. Bands are widened by judgement."))
 
 
 def limit_rows(limits: Mapping[str, float], document: Mapping[str, Any]) -> list[dict[str, str]]:

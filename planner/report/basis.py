@@ -15,6 +15,7 @@ from planner.documents.figures import figure, human, unit_of
 from planner.report.blocks import Block, Heading, Listing, Points, Table, Words
 from planner.report.decision import banded, plan_name
 from planner.report.gather import MONEY, Gathered
+from planner.report.validity import not_validated
 from planner.report.words import Say
 from planner.study.parts import Costing
 from planner.uncertainty.draws import QUANTILES
@@ -94,8 +95,7 @@ def _figures(got: Gathered, say: Say, title: str, names: tuple[tuple[str, str], 
 def accuracy(got: Gathered, say: Say) -> Iterator[Block]:
     """Bands of the plan's figures, and what they rest on."""
     yield Heading(say("accuracy"))
-    is_measured = got.value("validated") != 0
-    yield Words(say("accuracy_validated" if is_measured else "accuracy_transferred"))
+    yield Words(not_validated(got, say) or say("accuracy_validated"))
     heads = [say("col_figure"), say("col_value"), say("col_band"), "P10", "P50", "P90"]
     at = got.drawn_at(got.choice.row)
     rows = []

@@ -14,6 +14,7 @@ from planner.report.blocks import Block, Heading, Points, Words
 from planner.report.choice import ASKED, CHEAPEST, KNEE, RATIO, wanted_most
 from planner.report.choice import MONEY as MONEY_METRICS
 from planner.report.gather import DRAWS, MONEY, Gathered
+from planner.report.validity import not_validated
 from planner.report.what_if import SAME_FRAC
 from planner.report.words import Say
 
@@ -39,8 +40,7 @@ def decision(got: Gathered, say: Say) -> Iterator[Block]:
         names = [say.name(swing.name) for swing in got.swings[:MOST_CHANGERS]]
         lines.append(say("changes", inputs=say.listed(names)))
     lines.append(_flips(got, say))
-    if got.value("validated") == 0:
-        lines.append(say("accuracy_transferred"))
+    lines.append(not_validated(got, say))
     yield Points([line for line in lines if line])
     yield Words(_rule(got, say))
 

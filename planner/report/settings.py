@@ -14,7 +14,7 @@ from planner.documents.figures import figure, human, unit_of
 from planner.documents.text import DECISIONS
 from planner.report.blocks import Block, Heading, Table, Words
 from planner.report.decision import money
-from planner.report.gather import Gathered
+from planner.report.gather import MONEY, Gathered
 from planner.report.sums import cost_lines
 from planner.report.words import Say
 
@@ -51,6 +51,9 @@ def rent(got: Gathered, say: Say) -> Iterator[Block]:
     """The rent that owning is held against: how much, of what term, from where."""
     one = got.ends.middle
     usd = float(one.prices.rent_usd_per_device_hour[0])
+    whole = _whole_units(got, say)
+    if whole and usd > 0:
+        yield Words(whole)
     if got.word("acquire") != "buy" or not usd > 0:
         return
     plan, found = _offers(got, usd)
@@ -76,6 +79,26 @@ def rent(got: Gathered, say: Say) -> Iterator[Block]:
         whole = each * float(rented_devices(one.bill)[0]) * float(one.run.hours[0])
         yield Words(say("rent_on_demand", each=figure(each), usd=money(whole),
                         sources=_sources(offers, say)))  # fmt: skip
+
+
+def _whole_units(got: Gathered, say: Say) -> str:
+    """That rent is of whole units, and what it is by the device; "" where all devices work."""
+    bills, devices = got.ends.middle.bills, got.value("devices")
+    rented = sum(float(rented_devices(bill)[0]) for bill in bills)
+    if rented <= devices or got.word("acquire") == "lease":
+        return ""
+    told = say("rent_whole", rented=figure(rented), devices=figure(devices))
+    rent_usd = got.value("rent_usd" if got.word("acquire") == "buy" else MONEY)
+    if len(bills) > 1 or got.study.kind == "hardware" or not np.isfinite(rent_usd):
+        return told
+    apart = " " if say.language == "en" else ""
+    if got.word("acquire") != "buy":
+        less = got.plan["ledgers"][MONEY]["terms"].get("rent", 0.0) * (1.0 - devices / rented)
+        return told + apart + say("rent_by_device_alone", less=money(less)) if less else told
+    single = rent_usd * devices / rented
+    more = single - got.value(MONEY)
+    gap = say("more" if more > 0 else "less", figure=money(abs(more)))
+    return told + apart + say("rent_by_device", usd=money(single), gap=gap)
 
 
 def _is_there(value: Any) -> bool:

@@ -17,6 +17,21 @@ from simkernel.errors import UnknownName, unknown
 LANGUAGES = ("en", "zh")
 PHRASES = Path(__file__).with_name("phrases.toml")
 
+_ABOUT = (
+    ("in_prefill", "prefill: ", ""),
+    ("in_decode", "decode: ", ""),
+    ("in_prefill", "prefill.", ""),
+    ("in_decode", "decode.", ""),
+    ("end_low", "", "_low"),
+    ("end_high", "", "_high"),
+    ("when_empty", "", " of an empty replica"),
+    ("when_failed", "", " after failures of prefill"),
+    ("when_failed", "", " after failures of decode"),
+    ("when_failed", "", " after failures"),
+    ("by_a_bound", "", " by a bound"),
+)
+"""What stands around the name of a metric or a limit: phrase, what begins it, what ends it."""
+
 
 class Say:
     """Phrases in one language.
@@ -50,9 +65,15 @@ class Say:
         return word.replace("_", " ")
 
     def metric(self, name: str) -> str:
-        """A metric as its reader knows it; its own name where there is no other."""
-        found = _phrases()["metric"].get(name)
-        return str(found[self.language]) if found else name
+        """A metric or a limit as its reader knows it, with its pool, its end or its condition."""
+        known = _phrases()["metric"]
+        if name in known:
+            return str(known[name][self.language])
+        for key, first, last in _ABOUT:
+            if name.startswith(first) and name.endswith(last) and len(name) > len(first + last):
+                inner = name.removeprefix(first).removesuffix(last)
+                return self(key, metric=self.metric(inner))
+        return name.replace("_", " ")
 
     def case(self, words: str) -> str:
         """A case of a study, "capex_usd = 200,000,000", as its reader knows it."""

@@ -1,6 +1,8 @@
 """A serving run whose replays need larger fleets: its report sells those, and says so."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,13 +10,16 @@ from small_serve import chat
 
 import planner.search.replays as replays_room
 from planner.archive.store import Archive
-from planner.documents.figures import figure
+from planner.documents.figures import figure, human
 from planner.evaluated import CLOSED_FORM, REPLAY, Replay
+from planner.metrics import METRICS
 from planner.report.blocks import Points, Table, Words
 from planner.report.candidates import candidates
 from planner.report.decision import decision, sentence
 from planner.report.gather import gather
 from planner.report.replayed import front_of
+from planner.report.settings import rent
+from planner.report.validity import not_validated, outside
 from planner.report.words import Say
 from planner.runs.kinds import prepare
 from planner.runs.physics import PHYSICS
@@ -119,3 +124,41 @@ def test_what_breaks_a_limit_when_replayed_is_not_chosen(run, got):
     assert got.word("plan") not in set(found.columns["plan"])
     nothing = {**rows, "keeps": np.zeros(len(rows["plan"]), dtype=bool)}
     assert front_of(name, got.study, got.closed, nothing).fidelity == CLOSED_FORM
+
+
+def test_what_lies_outside_the_measured_says_why_and_what_to_do(got):
+    """A board would read of an unmeasured chip where a prefix cache is what nobody measured."""
+    say, other = Say("en"), {n: np.array(c) for n, c in got.front.items()}
+    other["validated"] = np.zeros(len(other["plan"]))
+    words = not_validated(replace(got, front=other), say)
+    assert "No plan of the front is held to measurements" in words
+    assert "have one replica tested under this traffic" in words
+    row = {"accelerator": "GB300", "precision": "fp8"}
+    assert "GB300 in fp8" in outside(got.study, row, say)
+    assert "prefix cache" in outside(got.study, {**row, "prefix_cache": "lru"}, say)
+    assert "GB300" not in outside(got.study, {**row, "prefix_cache": "lru"}, say)
+
+
+def test_every_metric_and_limit_goes_by_words():
+    """A manager would read `usd_per_mtoken_input` or `prompt_in_a_step` in a table."""
+    rooms = Path(replays_room.__file__).parents[1].rglob("*.py")
+    limits = {n for room in rooms for n in re.findall(r'"([\w: ]+)": Limit\(', room.read_text())}
+    assert {"memory", "kernels", "decode: room"} <= limits
+    for language in ("en", "zh"):
+        say = Say(language)
+        names = {*METRICS, *limits, "usd_high", "prefill.devices"}
+        raw = sorted(name for name in names if say.metric(name) == name.replace("_", " "))
+        assert set(raw) <= ({"devices", "memory", "racks"} if language == "en" else set())
+    assert Say("en").metric("prefill.devices") == "devices (prompt pool)"
+    assert Say("en").metric("ttft_s_p95 of an empty replica").endswith("on an empty replica")
+
+
+def test_rent_of_whole_units_is_told_with_the_rent_by_device(got):
+    """A buyer would hold owning against renting idle devices that nobody has to rent."""
+    words = " ".join(block.text for block in rent(got, Say("en")) if isinstance(block, Words))
+    devices, units = got.value("devices"), got.ends.middle.bill
+    rented = float((units.purchase_units * units.devices_per_unit)[0])
+    assert rented > devices
+    assert f"{figure(rented)} devices are paid for, {figure(devices)} of them work" in words
+    single = got.value("rent_usd") * devices / rented
+    assert f"by the device it would be {human(single, 'USD')}" in words
