@@ -17,6 +17,7 @@ from planner.charts.bars import paired
 from planner.charts.palette import OKABE_ITO
 from planner.charts.scatter import pareto
 from planner.documents.figures import figure, human, offered, scale_of, unit_of, values_of
+from planner.evaluated import REPLAY
 from planner.explain.comparison import compared
 from planner.metrics import METRICS
 from planner.pages import desk
@@ -58,9 +59,11 @@ class Column:
 def draw() -> None:
     """The page."""
     st.title("How do they differ?")
-    found = desk.opened()
+    found = desk.opened(is_closed=True)  # fronts of two runs are of one kind
     if found is None:
         return
+    if desk.replayed_of(found.db, found.run).fidelity == REPLAY:
+        st.caption("All figures here are of the closed form, of both runs.")
     other = _other(found)
     _plans(found, other)
     if other:

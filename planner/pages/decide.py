@@ -207,7 +207,7 @@ def _beats(found: Desk, got: Gathered) -> None:
 def _sources(found: Desk) -> None:
     """Where the spread of the chosen plan's cost comes from."""
     st.subheader("Where the spread of its cost comes from")
-    got = desk.gathered_of(found, str(found.row + 1))
+    got = desk.gathered_of(found, found.row)
     if not got.sources:
         st.info("Every price and rate was given by the study, so no input has a band.")
         return

@@ -21,9 +21,12 @@ from planner.archive.store import Archive
 from planner.costing.beside import beside
 from planner.costing.recost import Repriced, Swept, priced, stored_study, swept
 from planner.documents import answers as commands
+from planner.evaluated import CLOSED_FORM, REPLAY
 from planner.pages import workspace
 from planner.pages.points import ids_of
-from planner.report.gather import Gathered, gather
+from planner.report.gather import Gathered, gather, known_columns
+from planner.report.replayed import OneFront
+from planner.report.replayed import front_of as front_of_run
 from planner.study.read import Study
 
 READING_S = 10.0
@@ -34,6 +37,12 @@ KEPT = 16
 
 KEEP = "keep_"
 """How the keys of widgets begin that keep their value while another page is looked at."""
+
+FIDELITIES = {
+    REPLAY: "as replayed: each plan with the fleet that its replay needs",
+    CLOSED_FORM: "closed form: all plans, their tails not replayed",
+}
+"""What the figures of a run are, where some of its plans were replayed; one front has one kind."""
 
 Columns = Mapping[str, Any]
 Stamp = tuple[int, ...]
@@ -50,6 +59,7 @@ class Desk:
     front : its Pareto front, column name to (n,)
     ids : (n,) "PLAN @ SITE" of each row: the name by which charts and tables speak of it
     chosen : the one of `ids` that is looked at, "" where the front is empty
+    fidelity : of every row of `front`
     """
 
     db: Path
@@ -57,6 +67,12 @@ class Desk:
     front: Columns
     ids: tuple[str, ...]
     chosen: str
+    fidelity: str = CLOSED_FORM
+
+    @property
+    def is_as_replayed(self) -> bool:
+        """The plans are as their replays found them."""
+        return self.fidelity == REPLAY
 
     @property
     def run(self) -> str:
@@ -99,19 +115,29 @@ def side_bar() -> None:
         _choice("Run", "run", list(records), lambda run: f"{run} · {records[run].start.study}")
         if not records:
             return
-        _choice("Plan", "chosen", _names(records[st.session_state["run"]]), str)
+        record = records[st.session_state["run"]]
+        if replayed_of(database(), record.run).fidelity == REPLAY:
+            _choice("Figures", "fidelity", list(FIDELITIES), FIDELITIES.__getitem__)
+        _choice("Plan", "chosen", _names(record), str)
         st.button("Read again", key="again", help="a run that is writing has more by now")
 
 
-def opened() -> Desk | None:
-    """The desk as the side bar says; None where the database has no run yet."""
+def opened(*, is_closed: bool = False) -> Desk | None:
+    """The desk as the side bar says; None where the database has no run yet.
+
+    Parameters
+    ----------
+    is_closed : the front of the closed form, whatever the side bar says
+    """
     run = st.session_state.get("run")
     if run is None:
         st.info("No runs yet: `planner run STUDY` makes one.")
         return None
     record = next(record for record in records_of(database()) if record.run == run)
-    front = front_of(database(), run)
-    return Desk(database(), record, front, ids_of(front), st.session_state.get("chosen") or "")
+    closed = OneFront(CLOSED_FORM, front_of(database(), run), None)
+    one = closed if is_closed else _looked_at(run)
+    ids, chosen = ids_of(one.columns), st.session_state.get("chosen") or ""
+    return Desk(database(), record, one.columns, ids, chosen, one.fidelity)
 
 
 def kept(name: str, first: Any, options: Sequence[Any] | None = None) -> str:
@@ -205,21 +231,48 @@ def study_of(found: Desk) -> Study:
     return stored_study(found.record)
 
 
-def gathered_of(found: Desk, plan: str = "") -> Gathered:
-    """Everything a report tells of the run that is open.
+def gathered_of(found: Desk, row: int | None = None) -> Gathered:
+    """Everything a report tells of the run that is open, of the figures that are looked at.
 
     Parameters
     ----------
-    plan : its place on the front; "" for the one that the report's rule takes
+    row : of the front; None for the plan that the report's rule takes
     """
-    return _gathered(str(found.db), found.run, plan, _stamp(found.db))
+    place = ("", "") if row is None else (str(row + 1), "")
+    if found.is_as_replayed and row is not None:
+        place = (str(found.front["plan"][row]), str(found.front["site"][row]))
+    is_closed = not found.is_as_replayed
+    return _gathered(str(found.db), found.run, *place, is_closed, _stamp(found.db))
+
+
+def say_closed_form(found: Desk) -> None:
+    """That a page is of the closed form, where plans as replayed are looked at."""
+    if found.is_as_replayed:
+        fleet = int(np.asarray(found.front["replicas"])[found.row])
+        st.info(
+            f"This page is of the closed form, at the fleet that it gives; the replay of the plan "
+            f"has {fleet} replicas. Figures as replayed are on the pages of the front, of the "
+            "decision and of the report."
+        )
+
+
+def replayed_of(db: Path, run: str) -> OneFront:
+    """The front of a run as replayed, where a replay holds a plan up; else the closed form's."""
+    return _replayed(str(db), run, _stamp(db))
 
 
 def _names(record: RunRecord) -> list[str]:
     """What stands on a front, the best first."""
-    front = front_of(database(), record.run)
+    front = _looked_at(record.run).columns
     ids = ids_of(front)
     return [ids[row] for row in order_of(front, record)]
+
+
+def _looked_at(run: str) -> OneFront:
+    """The front of the figures that the side bar chooses."""
+    if st.session_state.get("fidelity") == CLOSED_FORM:
+        return OneFront(CLOSED_FORM, front_of(database(), run), None)
+    return replayed_of(database(), run)
 
 
 def _keep_widgets() -> None:
@@ -299,6 +352,16 @@ def _explained(
     return commands.explain(Path(db), run, plan, site, scenario)
 
 
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _replayed(db: str, run: str, stamp: Stamp) -> OneFront:
+    with _archive(db).reading() as held:
+        record, replayed = held.run(run), held.replayed(run)
+    closed = _front(db, run, stamp)
+    if not replayed:
+        return OneFront(CLOSED_FORM, closed, None)
+    return front_of_run(run, stored_study(record), closed, known_columns(replayed))
+
+
 @st.cache_resource(max_entries=KEPT, show_spinner="costing the front in scenarios and draws")
-def _gathered(db: str, run: str, plan: str, stamp: Stamp) -> Gathered:
-    return gather(_archive(db), run, plan)
+def _gathered(db: str, run: str, plan: str, site: str, is_closed: bool, stamp: Stamp) -> Gathered:
+    return gather(_archive(db), run, plan, site, is_closed=is_closed)

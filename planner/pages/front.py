@@ -77,6 +77,11 @@ def _counts(found: Desk) -> None:
     """How many candidates there were and what was left."""
     summary = found.record.summary
     st.caption(plain(f"run {found.run} of study {found.record.start.study}: {found.state}"))
+    if found.is_as_replayed:
+        st.caption(
+            "The front below is of the plans that were replayed, each with the fleet that keeps "
+            "every bound there. The counts are of the closed form; the side bar shows its front."
+        )
     if summary is None:
         return
     shown = {
@@ -174,7 +179,9 @@ def _charts(found: Desk, filters: Wanted, kept: Masks, marks: Mapping[str, int])
 
 
 def _beside(found: Desk, filters: Wanted) -> Mapping[str, Any]:
-    """Plans beside the front that are to be shown; {} for none."""
+    """Plans beside the front that are to be shown; {} for none, and beside replayed ones."""
+    if found.is_as_replayed:
+        return {}
     if not st.toggle(
         "plans beside the front", key=desk.kept("beside", False),
         help=f"at most {MOST_POINTS:,} of those that the sweep kept, evenly spread",

@@ -48,10 +48,10 @@ def draw() -> None:
     of = left.selectbox("Of", (BY_RULE, CHOSEN), key=desk.kept("report_of", BY_RULE))
     language = middle.selectbox("Language", LANGUAGES, key=desk.kept("report_lang", "English"))
     form = right.selectbox("Form", FORMS, key=desk.kept("report_form", "pdf"))
-    plan = str(found.row + 1) if of == CHOSEN else ""
-    got = desk.gathered_of(found, plan)
+    row = found.row if of == CHOSEN else None
+    got = desk.gathered_of(found, row)
     st.info(plain(sentence(got, LANGUAGES[language])))
-    _download(found, plan, LANGUAGES[language], form)
+    _download(found, row, LANGUAGES[language], form)
 
 
 def _purchases(found: Desk) -> None:
@@ -80,12 +80,12 @@ def _arrangement(found: Desk) -> None:
     _made(found, (found.run, plan, lang, form), lambda: arrangement_bytes(got, form, lang))
 
 
-def _download(found: Desk, plan: str, language: str, form: str) -> None:
+def _download(found: Desk, row: int | None, language: str, form: str) -> None:
     """The file, made when it is asked for."""
     _made(
         found,
-        (found.run, plan, language, form),
-        lambda: report_bytes(desk.gathered_of(found, plan), form, language),
+        (found.run, found.fidelity, str(row), language, form),
+        lambda: report_bytes(desk.gathered_of(found, row), form, language),
     )
 
 

@@ -82,6 +82,8 @@ def draw() -> None:
     if found.state == "running" or found.record.summary is None:
         desk.say_why_empty(found)
         return
+    if found.ids:
+        desk.say_closed_form(found)
     read, stored = desk.swept_of(found, MOST_PRICED)
     if not read.is_whole:
         st.warning(

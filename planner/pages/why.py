@@ -59,6 +59,7 @@ def draw() -> None:
     for name in STALE:
         if name in document["notes"]:
             st.warning(plain(document["notes"][name]))
+    desk.say_closed_form(found)
     _head(found, document)
     _binds(found, document)
     _waterfalls(document)

@@ -135,13 +135,16 @@ class Gathered:
         return int(np.flatnonzero(self.drawn_rows == row)[0])
 
 
-def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gathered:
+def gather(
+    archive: Archive, run: str, plan: str = "", site: str = "", *, is_closed: bool = False
+) -> Gathered:
     """A run and the plan that is asked for, or that the rule chooses.
 
     Parameters
     ----------
     plan : its name or its place on the front; "" for the rule
     site : where, of a named plan that is on the front at several
+    is_closed : of the closed form alone, whatever was replayed
 
     Raises
     ------
@@ -152,7 +155,7 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         record = held.run(run)
         stored, facts = held.front(record.run), held.facts(record.run)
         replays = replays_of(held.sample(record.run))
-        as_replayed = held.replayed(record.run)
+        as_replayed = {} if is_closed else held.replayed(record.run)
     refuse_purchases(record.start.kind, "a report")
     if not len(stored.get("plan", ())):
         raise BadStudy(
@@ -161,8 +164,8 @@ def gather(archive: Archive, run: str, plan: str = "", site: str = "") -> Gather
         )
     study = stored_study(record)
     catalog = catalogue.load(Path(study.tables) if study.tables else None)
-    closed = _known(stored)
-    one = front_of(record.run, study, closed, _known(as_replayed), plan, site)
+    closed = known_columns(stored)
+    one = front_of(record.run, study, closed, known_columns(as_replayed), plan, site)
     front = {**one.columns, SHORT: _falls_short(one, replays)}
     rows = _same_scenario(front, one.asked or 0)
     choice = chosen(study, front, rows, one.asked)
@@ -218,7 +221,7 @@ def _falls_short(one: OneFront, replays: Mapping[str, OfReplay]) -> Floats:
     return np.array(short, dtype=float)
 
 
-def _known(stored: Mapping[str, Any]) -> dict[str, Any]:
+def known_columns(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Stored columns, NaN for NULL."""
     return {name: _filled(column) for name, column in stored.items()}
 

@@ -51,9 +51,9 @@ def rent(got: Gathered, say: Say) -> Iterator[Block]:
     """The rent that owning is held against: how much, of what term, from where."""
     one = got.ends.middle
     usd = float(one.prices.rent_usd_per_device_hour[0])
-    whole = _whole_units(got, say)
-    if whole and usd > 0:
-        yield Words(whole)
+    told = _whole_units(got, say)
+    if told and usd > 0:
+        yield Words(told)
     if got.word("acquire") != "buy" or not usd > 0:
         return
     plan, found = _offers(got, usd)
@@ -95,10 +95,10 @@ def _whole_units(got: Gathered, say: Say) -> str:
     if got.word("acquire") != "buy":
         less = got.plan["ledgers"][MONEY]["terms"].get("rent", 0.0) * (1.0 - devices / rented)
         return told + apart + say("rent_by_device_alone", less=money(less)) if less else told
-    single = rent_usd * devices / rented
-    more = single - got.value(MONEY)
+    by_device_usd = rent_usd * devices / rented
+    more = by_device_usd - got.value(MONEY)
     gap = say("more" if more > 0 else "less", figure=money(abs(more)))
-    return told + apart + say("rent_by_device", usd=money(single), gap=gap)
+    return told + apart + say("rent_by_device", usd=money(by_device_usd), gap=gap)
 
 
 def _is_there(value: Any) -> bool:
