@@ -38,6 +38,7 @@ from planner.report import charts
 from planner.report.basis import fact_row, given_rows, weakest_first
 from planner.report.blocks import Block, Heading, Listing, Paper, Picture, Points, Table, Words
 from planner.report.charts import spec_of
+from planner.report.purchase_findings import emitted, powered, served, spent
 from planner.report.purchase_what_if import Case, Outlook, outlook
 from planner.report.what_if import SAME_FRAC
 from planner.report.words import Say
@@ -229,8 +230,10 @@ def _calendar(document: Document, say: Say) -> Iterator[Block]:
 
 def _money(document: Document, say: Say) -> Iterator[Block]:
     yield Heading(say("fleet_money"))
-    rows = [{**row, "plan": say.name(row["plan"])} for row in cash_rows(document)]
-    yield _lines("fleet_cash", rows, ("spent", "spent [M$]", "plan"), say)
+    cash = cash_rows(document)
+    rows = [{**row, "plan": say.name(row["plan"])} for row in cash]
+    title = spent(cash, say)
+    yield _lines(title, "fleet_cash", rows, ("spent", "spent [M$]", "plan"), say)
     if worth := worth_rows(document, say):
         yield _table(say("fleet_worth_table"), worth)
 
@@ -278,22 +281,30 @@ def _by_future(document: Document, say: Say) -> Iterator[Block]:
         yield Heading(say("fleet_if_head", future=future) if future else say("fleet_over_time"))
         if rows := capacity_rows(nodes):
             how = ("multiples", "load [× workload]", "stream")
-            yield _lines("fleet_capacity", rows, how, say, "what")
+            yield _lines(served(rows, say), "fleet_capacity", rows, how, say, "what")
         rows = power_rows(document, nodes)
-        yield _lines("fleet_power", rows, ("MW", "at the meter [MW]", "site"), say, "what")
+        how = ("MW", "at the meter [MW]", "site")
+        yield _lines(powered(rows, say), "fleet_power", rows, how, say, "what")
         title, time = (_word(name, say) for name in ("carbon [tCO2e]", over_time.TIME))
-        chart = over_time.years(carbon_rows(document, nodes), "t", title, time)
-        yield _picture(say("fleet_carbon"), say("fleet_carbon_words"), chart)
+        tonnes = carbon_rows(document, nodes)
+        chart = over_time.years(tonnes, "t", title, time)
+        yield _picture(emitted(tonnes, say), say("fleet_carbon_words"), chart)
 
 
 def _lines(
-    key: str, rows: Sequence[Row], how: tuple[str, str, str], say: Say, dash: str = ""
+    finding: str,
+    key: str,
+    rows: Sequence[Row],
+    how: tuple[str, str, str],
+    say: Say,
+    dash: str = "",
 ) -> Picture:
     """Lines over the years under the names of a language.
 
     Parameters
     ----------
-    key : of the title
+    finding : what the chart shows, its title
+    key : of the words below it, without "_words"
     how : field along y, its title, and the field that colours tell apart
     dash : field whose values are dashed or not
     """
@@ -306,8 +317,7 @@ def _lines(
     ]  # fmt: skip
     title, time = _word(title, say), _word(over_time.TIME, say)
     chart = over_time.lines(named, y, title, hue, dash, time)
-    full = "fleet_cash_title" if key == "fleet_cash" else key
-    return _picture(say(full), say(f"{key}_words"), chart)
+    return _picture(finding, say(f"{key}_words"), chart)
 
 
 def _word(word: str, say: Say) -> str:
