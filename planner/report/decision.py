@@ -17,6 +17,7 @@ from planner.report.gather import DRAWS, MONEY, Gathered
 from planner.report.validity import not_validated
 from planner.report.what_if import SAME_FRAC
 from planner.report.words import Say
+from planner.study.pools import has_pools
 
 MOST_CHANGERS = 3
 
@@ -239,7 +240,8 @@ def _replayed(got: Gathered, say: Say) -> str:
     if got.is_as_replayed:
         return " ".join([_fleet(got, say), *_beside_closed(got, say)])
     if found is None:
-        return " ".join([say("not_replayed"), *_others_replayed(got, say)])
+        key = "not_replayed_pools" if has_pools(got.study) else "not_replayed"
+        return " ".join([say(key), *_others_replayed(got, say)])
     if not found.is_short:
         return say("replayed_kept", replicas=figure(found.replicas))
     needed, own = figure(found.needed), figure(found.replicas)

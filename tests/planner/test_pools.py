@@ -17,9 +17,11 @@ from planner.pools.fronts import blocks_of_pairs, pair_criteria, pool_front, swe
 from planner.pools.join import evaluated
 from planner.pools.one import pair_at, rows
 from planner.pools.replay import pair_plan, replayed_pair
-from planner.report.decision import sentence
+from planner.report.blocks import Points
+from planner.report.decision import decision, sentence
 from planner.report.gather import gather
 from planner.report.sums import cost_lines
+from planner.report.words import Say
 from planner.runs.kinds import prepare
 from planner.space.blocks import bills
 from planner.space.plan_keys import codes_of
@@ -112,6 +114,8 @@ def test_a_report_pays_and_tells_the_hardware_of_both_pools(ran):
     idle = sum(b.stranded_devices + b.spare_devices for b in middle.bills)[0]
     assert got.value("devices") + idle == bought
     told = sentence(got, "en")
+    lines = [x for b in decision(got, Say("en")) if isinstance(b, Points) for x in b.lines]
+    assert any("does not replay plans of two pools" in line for line in lines)
     for counted, word in (("stranded_devices", "left over"), ("spare_devices", "spare")):
         whole = sum(getattr(bill, counted) for bill in middle.bills)[0]
         assert f"{whole:.0f} {word}" in told
