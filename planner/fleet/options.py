@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -147,49 +147,65 @@ def by_the_hour(costing: Costing) -> Costing:
     return costing
 
 
-def offers_of(
-    study: Study, catalog: Catalog, plans: Mapping[str, Any], at: At = at_middle
-) -> list[Offer]:
+@dataclass(frozen=True)
+class Ways:
+    """Efficient ways to do one workload, to be costed wherever uncertain inputs stand.
+
+    Parameters
+    ----------
+    study : of the workload alone
+    rows : columns of its efficient plans; which these are does not depend on prices
+    ends : what each is costed from
+    """
+
+    study: Study
+    rows: Mapping[str, Any]
+    ends: Sequence[Ends]
+
+    def offers(self, at: At = at_middle) -> list[Offer]:
+        """The ways at the prices of some inputs."""
+        return [_offer(self.study, self.rows, at(end), i) for i, end in enumerate(self.ends)]
+
+
+def ways_of(study: Study, catalog: Catalog, plans: Mapping[str, Any]) -> Ways:
     """The efficient ways to do one workload, a few for each chip and site.
 
     Parameters
     ----------
     study : of the workload alone
     plans : its physical front
-    at : what they are costed from; which of them are efficient does not depend on it
     """
     if not plans:
-        return []
+        return Ways(study, {}, ())
     rows = _rows(study, catalog, plans)
     picked = _efficient(rows)
-    return _offers(study, catalog, {n: np.asarray(c)[picked] for n, c in rows.items()}, at)
+    return _ways(study, catalog, {n: np.asarray(c)[picked] for n, c in rows.items()})
 
 
-def hardware_offers(study: Study, catalog: Catalog, at: At = at_middle) -> list[Offer]:
+def hardware_ways(study: Study, catalog: Catalog) -> Ways:
     """A unit of each chip at each site, its price that of the largest cluster the limits allow.
 
     Parameters
     ----------
     study : of the hardware alone
-    at : as for `offers_of`
     """
     engine, total = hardware.prepare(study), Total()
     for result in hardware.sweep(engine, 1, lambda: False):
         total.add(result)
     plans = total.physical()
     if not plans:
-        return []
+        return Ways(study, {}, ())
     costed = hardware.cost(study, catalog, plans)
     kept = np.flatnonzero(costed.worst_excess <= 0)
-    return _offers(study, catalog, {n: np.asarray(c)[kept] for n, c in costed.columns.items()}, at)
+    return _ways(study, catalog, {n: np.asarray(c)[kept] for n, c in costed.columns.items()})
 
 
-def _offers(study: Study, catalog: Catalog, rows: Mapping[str, Any], at: At) -> list[Offer]:
+def _ways(study: Study, catalog: Catalog, rows: Mapping[str, Any]) -> Ways:
     count = len(rows["plan"])
     if not count:
-        return []
+        return Ways(study, rows, ())
     (part,) = parts_of(study, catalog, rows)
-    return [_offer(study, rows, at(part.ends.take([i])), i) for i in range(count)]
+    return Ways(study, rows, [part.ends.take([i]) for i in range(count)])
 
 
 def option_of(study: Study, offer: Offer, asset: int, lost_frac: float = 0.0) -> Option:

@@ -23,12 +23,13 @@ from planner.fleet.offers import (
 from planner.fleet.options import (
     At,
     Offer,
+    Ways,
     at_middle,
-    hardware_offers,
     hardware_study,
-    offers_of,
+    hardware_ways,
     option_of,
     swept_plans,
+    ways_of,
     workload_study,
 )
 from planner.fleet.problem import (
@@ -133,23 +134,34 @@ def swept_of(study: Study, workers: int | Workforce) -> dict[str, dict[str, Any]
     return {name: swept_plans(workload_study(study, name), workers) for name in study.workloads}
 
 
+def ways_to(
+    study: Study, catalog: Catalog, swept: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Ways]:
+    """The efficient ways to do each workload; of hardware alone its units, under no name.
+
+    Parameters
+    ----------
+    swept : physical front of every workload, as `swept_of` makes them
+    """
+    if not study.workloads:
+        return {"": hardware_ways(hardware_study(study), catalog)}
+    return {
+        name: ways_of(workload_study(study, name), catalog, plans) for name, plans in swept.items()
+    }
+
+
 def problem_of(
-    study: Study, catalog: Catalog, swept: Mapping[str, Mapping[str, Any]], at: At = at_middle
+    study: Study, catalog: Catalog, ways: Mapping[str, Ways], at: At = at_middle
 ) -> Problem:
     """The study as a problem.
 
     Parameters
     ----------
-    swept : physical front of every workload, as `swept_of` makes them
+    ways : to do every workload, as `ways_to` finds them
     at : where uncertain inputs stand
     """
     fleet = study.fleet
-    offers = {
-        name: offers_of(workload_study(study, name), catalog, plans, at)
-        for name, plans in swept.items()
-    }
-    if not study.workloads:
-        offers = {"": hardware_offers(hardware_study(study), catalog, at)}
+    offers = {name: own.offers(at) for name, own in ways.items()}
     every = [offer for own in offers.values() for offer in own]
     terms = every[0].one.terms if every else terms_of(study.costing, catalog)
     stock = Stock(study, catalog, every)

@@ -28,7 +28,7 @@ from planner.fleet.compared import by_own_worth, compared
 from planner.fleet.front import Front
 from planner.fleet.nearest import nearest_change
 from planner.fleet.plan import Plan
-from planner.fleet.posed import problem_of, swept_of
+from planner.fleet.posed import problem_of, swept_of, ways_to
 from planner.fleet.problem import Problem
 from planner.fleet.program import COST, FLOP, Program
 from planner.fleet.row import CALENDAR, row_of
@@ -97,7 +97,7 @@ class FleetEngine:
     @cached_property
     def problem(self) -> Problem:
         """What it takes to do every workload."""
-        return problem_of(self.study, self.catalog, self.swept)
+        return problem_of(self.study, self.catalog, ways_to(self.study, self.catalog, self.swept))
 
     @cached_property
     def program(self) -> Program:

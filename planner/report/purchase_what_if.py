@@ -22,7 +22,7 @@ from planner.fleet.check import broken
 from planner.fleet.follow import books
 from planner.fleet.options import At, at_middle
 from planner.fleet.plan import Plan
-from planner.fleet.posed import problem_of
+from planner.fleet.posed import problem_of, ways_to
 from planner.fleet.problem import Problem
 from planner.report.what_if import AS_IT_IS, SAME_FRAC, SCENARIOS
 from planner.runs.solved_again import swept_before
@@ -120,13 +120,14 @@ class Desk:
         self, study: Study, swept: dict[str, dict[str, object]], asked: Problem,
         plans: Sequence[Plan], row: int,
     ) -> None:  # fmt: skip
-        self.study, self.swept, self.asked = study, swept, asked
+        self.study, self.asked = study, asked
         self.plans, self.row = plans, row
         self.catalog = catalogue.load(Path(study.tables) if study.tables else None)
+        self.ways = ways_to(study, self.catalog, swept)
 
     def worth(self, at: At) -> float:
         """Worth today of the plan with inputs somewhere [$]."""
-        new = problem_of(self.study, self.catalog, self.swept, at)
+        new = problem_of(self.study, self.catalog, self.ways, at)
         return books(new, carried(self.asked, self.plans[self.row], new)).npv_cost_usd
 
     def swings(self) -> Iterator[Swing]:
@@ -162,7 +163,7 @@ class Desk:
         return found, idle
 
     def _case(self, name: str, study: Study, at: At) -> Case:
-        new = problem_of(study, self.catalog, self.swept, at)
+        new = problem_of(study, self.catalog, self.ways, at)
         moved = [carried(self.asked, plan, new) for plan in self.plans]
         kept = [books(new, plan) for plan in moved]
         values = [one.npv_cost_usd for one in kept]

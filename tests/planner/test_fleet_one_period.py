@@ -10,7 +10,7 @@ from small import ROOT
 from planner.fleet import study as fleet
 from planner.fleet.follow import books
 from planner.fleet.limits import with_limits
-from planner.fleet.posed import problem_of
+from planner.fleet.posed import problem_of, ways_to
 from planner.fleet.program import FLOP, Program
 from planner.fleet.worth import Effort, left_over, worth_of_more
 from planner.hardware import study as hardware
@@ -22,6 +22,11 @@ from planner.training.engine import catalogue_names
 from simkernel.errors import BadStudy
 
 EXACT = Effort(FLOP, 1e-7, 60.0)
+
+
+def posed_of(study, catalog):
+    """Hardware alone as a problem."""
+    return problem_of(study, catalog, ways_to(study, catalog, {}))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +47,7 @@ def alone(study, catalog):
     def posed(chip, capex_usd):
         if chip not in found:
             axes = MappingProxyType({**study.axes, "accelerator": (chip,)})
-            found[chip] = problem_of(replace(study, axes=axes), catalog, {})
+            found[chip] = posed_of(replace(study, axes=axes), catalog)
         return with_limits(found[chip], capex_usd=capex_usd)
 
     return posed
@@ -97,7 +102,7 @@ def test_a_plan_of_one_period_is_the_best_row_of_the_static_sweep(alone):
 
 def test_a_mix_of_whole_units_beats_one_kind(study, catalog):
     """Money that buys no rack would be left over, though it buys servers."""
-    problem = problem_of(study, catalog, {})
+    problem = posed_of(study, catalog)
     plan = Program(problem).solve(FLOP, 1e-7)
     bought = {problem.assets[d.asset].name: plan.ordered[i].sum()
               for i, d in enumerate(problem.deals)}  # fmt: skip
@@ -111,10 +116,10 @@ def test_units_of_hardware_alone_draw_what_they_draw_at_work(study, catalog):
     pin = MappingProxyType({"unit_w.H100-SXM": 10_000.0, "network_overhead_frac": 0.0})
     costing = replace(study.costing, pue=1.25, utilisation_frac=1.0)
     chip = replace(study, axes=axes, pin=pin, costing=costing)
-    (asset,) = problem_of(chip, catalog, {}).assets
+    (asset,) = posed_of(chip, catalog).assets
     assert asset.idle_w == pytest.approx(12_500.0, rel=1e-9)
     half = replace(chip, costing=replace(costing, utilisation_frac=0.5))
-    (less,) = problem_of(half, catalog, {}).assets
+    (less,) = posed_of(half, catalog).assets
     assert 6_250.0 < less.idle_w < 12_500.0
 
 
