@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from planner.fleet.baselines import by_period, cash
-from planner.fleet.check import held_units
+from planner.fleet.check import at_meter
 from planner.fleet.follow import Books
 from planner.fleet.orders import orders
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Asset, Deal, Problem
+from simkernel.columns import Floats
 
 MW = 1e6
 
@@ -25,6 +26,7 @@ def calendar(problem: Problem, plan: Plan, found: Books) -> dict[str, Any]:
     problem, plan : what was asked and decided
     found : its books
     """
+    watts = at_meter(problem, plan, found)
     return {
         "chips": sorted({asset.name for asset in problem.assets}),
         "gap_frac": plan.gap_frac,
@@ -34,7 +36,7 @@ def calendar(problem: Problem, plan: Plan, found: Books) -> dict[str, Any]:
         "futures": _futures(problem, found),
         "cash_usd": by_period(problem, cash(found)),
         "caps": caps(problem),
-        "periods": [_node(problem, plan, found, n) for n in range(len(problem.tree))],
+        "periods": [_node(problem, plan, found, watts, n) for n in range(len(problem.tree))],
         "orders": sorted(orders(problem, plan), key=lambda one: float(one["order_by_week"])),
         "gates": list(_gates(problem, plan)),
     }
@@ -90,7 +92,9 @@ def _parts(problem: Problem, n: int) -> bool:
     return parent >= 0 and problem.tree.words[n] != problem.tree.words[parent]
 
 
-def _node(problem: Problem, plan: Plan, found: Books, n: int) -> dict[str, Any]:
+def _node(
+    problem: Problem, plan: Plan, found: Books, watts: Mapping[str, Floats], n: int
+) -> dict[str, Any]:
     tree, t = problem.tree, int(problem.tree.period[n])
     before = int(tree.parent[n])
     return {
@@ -116,19 +120,9 @@ def _node(problem: Problem, plan: Plan, found: Books, n: int) -> dict[str, Any]:
         "rent_usd": float(found.rent_usd[n]),
         "moving_usd": float(found.moving_usd[n] - found.sold_usd[n]),
         "kgco2e": float(found.kgco2e[n]),
-        "site_mw": {site: watts / MW for site, watts in _site_w(problem, plan, found, n).items()},
+        "site_mw": {site: float(w[n]) / MW for site, w in watts.items()},
         "is_new": before < 0 or tree.words[n] != tree.words[before],
     }  # fmt: skip
-
-
-def _site_w(problem: Problem, plan: Plan, found: Books, n: int) -> dict[str, float]:
-    """Power to provide at each site, caps of units at work taken off."""
-    watts = {site: float(values[n]) for site, values in found.site_w.items()}
-    for option, units in held_units(problem, plan):
-        asset = problem.assets[option.asset]
-        if asset.is_own:
-            watts[asset.site] -= float(units[n]) * max(asset.peak_w - option.peak_w, 0.0)
-    return watts
 
 
 def _came(problem: Problem, plan: Plan, n: int, is_own: bool) -> dict[str, float]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.fleet.follow import Books
 from planner.fleet.plan import Plan
-from planner.fleet.problem import Option, Problem
+from planner.fleet.problem import Option, Problem, Stream
 from simkernel.columns import Floats
 
 ROUNDING = 1e-6
@@ -60,14 +60,17 @@ def _of_capacity(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
         for o, option in enumerate(stream.options):
             if plan.replicas[stream.name][o].any() and not problem.assets[option.asset].may_serve:
                 yield f"{stream.name} is served on {problem.assets[option.asset].label}"
-    has_blocks = any(run.block_units > 0 for run in problem.runs)
-    for a, asset in enumerate(problem.assets):
-        busy = found.at_work[a]
-        if has_blocks:
-            busy = np.maximum(busy, found.by_hour[a].max(axis=1))
+    for a, (asset, busy) in enumerate(zip(problem.assets, working(problem, found), strict=True)):
         reserve = (busy > 1e-6) * problem.limits.survive_units
         need = busy * (1.0 + asset.spare_frac) + reserve
         yield from _over(f"units of {asset.label} at work", need, found.there[a])
+
+
+def working(problem: Problem, found: Books) -> Floats:
+    """Units at work in the busiest part of the day; (a, n)."""
+    if any(run.block_units > 0 for run in problem.runs):
+        return np.asarray(np.maximum(found.at_work, found.by_hour.max(axis=2)))
+    return found.at_work
 
 
 def _of_streams(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
@@ -75,15 +78,18 @@ def _of_streams(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
         need = stream.demand * (1.0 + stream.headroom_frac)
         yield from _under(f"what is served of {stream.name}", found.served[stream.name], need)
         for site in problem.sites if problem.limits.survive_site_frac else ():
-            rest = sum(
-                (plan.replicas[stream.name][o] * option.serves
-                 for o, option in enumerate(stream.options)
-                 if problem.assets[option.asset].site != site
-                 or not problem.assets[option.asset].is_own),
-                np.zeros(len(problem.tree)),
-            )  # fmt: skip
+            rest = served_without(problem, plan, stream, site)
             least = problem.limits.survive_site_frac * stream.demand
             yield from _under(f"what is served of {stream.name} without {site}", rest, least)
+
+
+def served_without(problem: Problem, plan: Plan, stream: Stream, site: str) -> Floats:
+    """What is served of a stream elsewhere, lessors' floors included; (n,)."""
+    assets = problem.assets
+    is_elsewhere = [not assets[o.asset].is_own or assets[o.asset].site != site
+                    for o in stream.options]  # fmt: skip
+    serves = np.array([option.serves for option in stream.options])
+    return np.asarray((serves * is_elsewhere) @ plan.replicas[stream.name])
 
 
 def _of_runs(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
@@ -101,14 +107,19 @@ def _of_runs(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
 
 
 def _of_sites(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
-    limits, saved = problem.limits, _saved_w(problem, plan)
+    limits, watts = problem.limits, at_meter(problem, plan, found)
     for site in problem.sites:
-        watts = found.site_w[site] - saved[site]
-        yield from _over(f"power at {site}", watts, limits.site_w.get(site, np.inf))
+        yield from _over(f"power at {site}", watts[site], limits.site_w.get(site, np.inf))
         most = limits.site_it_w.get(site, np.inf)
         yield from _over(f"IT power at {site}", found.site_it_w[site], most)
         positions = limits.site_racks.get(site, np.inf)
         yield from _over(f"racks at {site}", found.site_racks[site], positions)
+
+
+def at_meter(problem: Problem, plan: Plan, found: Books) -> dict[str, Floats]:
+    """Power to provide at each site, caps of units at work counted; (n,) each [W]."""
+    saved = _saved_w(problem, plan)
+    return {site: found.site_w[site] - saved[site] for site in problem.sites}
 
 
 def _saved_w(problem: Problem, plan: Plan) -> Mapping[str, Floats]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from planner.fleet.problem import Limits, Problem
+from planner.fleet.problem import Problem
 
 MW = 1e6
 DEMAND, SITE = "demand of ", {
@@ -97,23 +95,3 @@ def _total(name: str) -> Callable[[Problem, float], Problem]:
         return with_limits(problem, **{name: getattr(problem.limits, name) + steps})
 
     return moved
-
-
-def steps_of(limits: Limits) -> dict[str, tuple[str, float]]:
-    """One whole step more of each limit there is: what it is called, its name, its size."""
-    found: dict[str, tuple[str, float]] = {}
-    for site in limits.site_w:
-        found[f"+1 MW at {site}"] = (f"power at {site}", MW)
-    for site in limits.site_it_w:
-        found[f"+1 MW of racks at {site}"] = (f"IT power at {site}", MW)
-    for site in limits.site_racks:
-        found[f"+10 racks at {site}"] = (f"racks at {site}", 10.0)
-    if np.isfinite(limits.budget_usd).any():
-        found["+$10M in every period"] = ("budget_usd_per_period", 10e6)
-    if np.isfinite(limits.capex_usd):
-        found["+$10M in all"] = ("capex_usd", 10e6)
-    if np.isfinite(limits.kgco2e):
-        found["+1 t CO2e in all"] = ("kgco2e", 1000.0)
-    if np.isfinite(limits.kgco2e_per_year):
-        found["+1 t CO2e a year"] = ("kgco2e_per_year", 1000.0)
-    return found

@@ -53,7 +53,8 @@ def row_of(
     faults = broken(problem, plan, found)
     if faults:
         raise PlanError(f"a purchase plan breaks its own rules: {'; '.join(faults)}")
-    told = {"form": FORM, **calendar(problem, plan, found), **left_over(problem, found)}
+    told = {"form": FORM, **calendar(problem, plan, found), **left_over(problem, plan, found)}
+    told["binding"] = _with_worth(told["binding"], worth)
     rent_usd = baselines.get(RENTED, {}).get("own_npv_usd", np.nan)
     chance, tail_frac = problem.tree.chance, problem.risk.tail_frac
     standing = [a for a, there in zip(problem.assets, found.there, strict=True) if there.any()]
@@ -82,6 +83,12 @@ def row_of(
         ASKED: problem_text(problem) if index == 0 else "",
     }
     return {name: np.array([value]) for name, value in values.items()}
+
+
+def _with_worth(binding: Iterable[str], worth: Mapping[str, Any]) -> list[str]:
+    """What binds, with limits of which a step is worth something though a unit has room."""
+    paid = [one["limit"] for one in worth.values() if one["worth"]]
+    return list(dict.fromkeys([*binding, *paid]))
 
 
 def _words(names: Iterable[str]) -> str:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from planner.fleet.binding import binding
+from planner.fleet.check import at_meter
 from planner.fleet.follow import Books
-from planner.fleet.limits import named, steps_of
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Problem
 from planner.fleet.program import CARBON, COST, FLOP, PEAK, TAIL, Program
+from planner.fleet.steps import steps_of
 
 UNITS = {COST: "USD", CARBON: "kgCO2e", PEAK: "MW", TAIL: "USD", FLOP: "1/s"}
 """Of what one step more is worth."""
@@ -39,17 +41,18 @@ def worth_of_more(problem: Problem, plan: Plan, effort: Effort) -> dict[str, dic
 
     Returns
     -------
-    By the words of the step: "worth" in "unit", None where the gaps of the two solutions
-    leave it open; "at_most", which is proved, None where time was up; of hardware
+    By the words of the step: its "limit", "worth" in "unit", None where the gaps of the two
+    solutions leave it open; "at_most", which is proved, None where time was up; of hardware
     alone the "units" it buys
     """
     found = {}
-    for words, (name, step) in steps_of(problem.limits).items():
-        program = Program(named(problem, name).moved(problem, step))
+    for step in steps_of(problem):
+        program = Program(step.relaxed)
         other = program.solve(effort.objective, effort.gap_frac, effort.limit_s, start=plan)
-        found[words] = {**gained(plan, other, effort), "unit": UNITS[effort.objective]}
+        told = {"limit": step.limit, "unit": UNITS[effort.objective]}
+        found[step.words] = {**gained(plan, other, effort), **told}
         if effort.objective == FLOP:
-            found[words]["units"] = float(other.ordered.sum() - plan.ordered.sum())
+            found[step.words]["units"] = float(other.ordered.sum() - plan.ordered.sum())
     return found
 
 
@@ -71,39 +74,30 @@ def gained(plan: Plan, other: Plan, effort: Effort) -> dict[str, float | None]:
     return {"worth": worth if least > 0 else None, "at_most": most}
 
 
-def left_over(problem: Problem, found: Books) -> dict[str, Any]:
-    """What of each limit is not used, and which limits leave no room for one unit more.
+def left_over(problem: Problem, plan: Plan, found: Books) -> dict[str, Any]:
+    """What of power and money is not used, and which limits bind.
 
     Parameters
     ----------
-    found : books of a plan
+    problem, plan : what was asked and decided
+    found : books of the plan
 
     Returns
     -------
-    "stranded_mw", "stranded_usd": of all limits together, NaN without one; "binding": names
+    "stranded_mw", "stranded_usd": of all limits together, in the future that leaves least, NaN
+    without one; "binding": names
     """
-    limits, own = problem.limits, [a for a in problem.assets if a.is_own]
-    binding, left_w, left_usd = [], [], []
-    for site, bound in limits.site_w.items():
-        left = bound - found.site_w.get(site, np.zeros(1)).max()
-        left_w.append(left)
-        if left < min((a.peak_w for a in own if a.site == site), default=0.0):
-            binding.append(f"power at {site}")
-    prices = [float(np.nanmin(d.usd)) for d in problem.deals if d.name == "buy"]
-    least_usd = min(prices, default=0.0)
-    if np.isfinite(limits.capex_usd):
-        spent = max(found.capex_usd[problem.tree.path(n)].sum() for n in problem.tree.leaves)
-        left_usd.append(limits.capex_usd - spent)
-        if left_usd[-1] < least_usd:
-            binding.append("capex_usd")
-    budget = limits.budget_usd[problem.tree.period]
-    if np.isfinite(budget).any():
-        rest = (budget - found.capex_usd)[np.isfinite(budget)]
-        left_usd.append(float(rest.sum()))
-        if (rest < least_usd).any():
-            binding.append("budget_usd_per_period")
+    limits, tree, left_usd = problem.limits, problem.tree, [np.inf]
+    watts = at_meter(problem, plan, found)
+    left_w = [w - watts.get(site, np.zeros(1)).max() for site, w in limits.site_w.items()]
+    rest = np.nan_to_num(limits.budget_usd[tree.period] - found.capex_usd)
+    for path in map(tree.path, tree.leaves):
+        if np.isfinite(limits.capex_usd):
+            left_usd.append(limits.capex_usd - found.capex_usd[path].sum())
+        if np.isfinite(limits.budget_usd).any():
+            left_usd.append(rest[path].sum())
     return {
         "stranded_mw": sum(left_w) / 1e6 if left_w else np.nan,
-        "stranded_usd": min(left_usd) if left_usd else np.nan,
-        "binding": binding,
+        "stranded_usd": float(min(left_usd)) if len(left_usd) > 1 else np.nan,
+        "binding": binding(problem, plan, found),
     }

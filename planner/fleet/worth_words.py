@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from planner.report.words import Say
 
 EXA = 1e18
 EN = Say("en")
+OF_ONE = re.compile(r"(?P<what>.+) (?:at|of) (?P<one>\S+)")
+"""A limit at a site, or of a stream, a chip or a run."""
 
 
 def worth_words(one: Mapping[str, Any], say: Say = EN) -> str:
@@ -28,11 +31,11 @@ def worth_words(one: Mapping[str, Any], say: Say = EN) -> str:
 
 
 def limit_words(name: str, say: Say) -> str:
-    """A limit, or one step more of it, as its reader knows it; its site as it is named."""
+    """A limit, or one step more of it, as its reader knows it; what it is of as it is named."""
     if say.language == "en":
         return name
-    what, at, site = name.partition(" at ")
-    return f"{site} {say.name(what)}" if at else say.name(what)
+    found = OF_ONE.fullmatch(name)
+    return f"{say.name(found['one'])} {say.name(found['what'])}" if found else say.name(name)
 
 
 def _figure(value: float, unit: str) -> str:

@@ -73,7 +73,7 @@ def test_a_plan_of_one_period_is_what_one_computes_by_hand(alone, case):
     assert units * problem.assets[0].devices == devices
     assert plan.value / 1e18 == pytest.approx(exaflops, abs=0.006)
     assert kept.site_w["us-tx"][0] / 1.25e3 == pytest.approx(it_kw, abs=1)
-    left = left_over(problem, kept)
+    left = left_over(problem, plan, kept)
     assert left["binding"] == [binds]
     assert left["stranded_mw"] == pytest.approx(10 - units * problem.assets[0].peak_w / 1e6)
     assert left["stranded_usd"] == pytest.approx(usd - units * problem.deals[0].usd[0])
