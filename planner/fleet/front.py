@@ -21,14 +21,17 @@ class Front:
     compared : one or two objectives
     points : how many plans
     effort : time and gap for each; its objective is the first of `compared`
+    start : a plan for the first of them to begin with
     """
 
     def __init__(
-        self, program: Program, compared: Sequence[str], points: int, effort: Effort
-    ) -> None:
+        self, program: Program, compared: Sequence[str], points: int, effort: Effort,
+        start: Plan | None = None,
+    ) -> None:  # fmt: skip
         self.program, self.effort, self.points = program, effort, points
         self.others, self.ends = tuple(compared[1:]), (0.0, 0.0)
         self.last: Plan | None = None
+        self.start = start
 
     @property
     def order(self) -> list[int]:
@@ -40,7 +43,7 @@ class Front:
         program, effort = self.program, self.effort
         first, others = effort.objective, self.others
         if index == 0 or self.last is None:
-            best = program.solve(first, effort.gap_frac, effort.limit_s)
+            best = program.solve(first, effort.gap_frac, effort.limit_s, start=self.start)
             if not best.is_there or not others or self.points == 1:
                 return best
             least = program.solve(others[0], effort.gap_frac, effort.limit_s, start=best)

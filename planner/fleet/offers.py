@@ -71,7 +71,7 @@ def unit_of(study: Study, catalog: Catalog, offer: Offer) -> Unit:
     that plan. Upkeep and space are paid for every unit that is there; one team for all of them.
     """
     one, fleet = offer.one, study.fleet
-    costs, terms = one.costs(), one.terms
+    costs, terms = offer.costs, one.terms
     year = {name: float(np.asarray(value)[0]) for name, value in costs.year.terms.items()}
     moving = (*CAPITAL, *ENERGY, "carbon_price", "rent", "staff")
     hold = sum(value for name, value in year.items() if name not in moving) / offer.units

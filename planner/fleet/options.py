@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from costdata.bill import PlanCosts
 from costdata.catalog import Catalog
 from planner.axes import COUNTS, DERIVED, MOST, axes_of
 from planner.bands import given_by, regime_of, with_bands
@@ -45,7 +46,7 @@ class Offer:
     units : for the whole workload as its study describes it, spares included
     mean_w, peak_w : of a unit at work, at the meter [W]
     days : of a run; NaN for others
-    one : what it is costed from, one row
+    one, costs : what it is costed from, one row, and what that comes to
     replica : of a stream: units of one replica, the share of the whole that it serves, the share
         while others are out of work, and replicas that may be
     racks : positions that a unit takes
@@ -61,6 +62,7 @@ class Offer:
     peak_w: float
     days: float
     one: Inputs
+    costs: PlanCosts
     replica: tuple[float, float, float, int] = (1.0, 1.0, math.inf, 0)
     racks: float = 0.0
     domain_units: int = 1
@@ -267,6 +269,7 @@ def _offer(study: Study, rows: Mapping[str, Any], one: Inputs, i: int) -> Offer:
         peak_w=float(costs.columns["facility_peak_w"][0]) / units,
         days=row("days") if study.kind == "train" else math.nan,
         one=one,
+        costs=costs,
         replica=_replica(study, rows, one, i) if study.kind == "serve" else (1.0, 1.0, 1.0, 0),
         racks=row("racks") / row("purchase_units") if row("purchase_units") else 0.0,
         domain_units=max(math.ceil(row("supernode_devices") / per_unit - 1e-9), 1),

@@ -31,6 +31,7 @@ from planner.fleet.plan import Plan
 from planner.fleet.posed import problem_of, swept_of, ways_to
 from planner.fleet.problem import Problem
 from planner.fleet.program import COST, FLOP, Program
+from planner.fleet.resumed import resumed
 from planner.fleet.row import CALENDAR, row_of
 from planner.fleet.worth import Effort, worth_of_more
 from planner.search.sweep import BillResult
@@ -105,6 +106,13 @@ class FleetEngine:
         return Program(self.problem)
 
     @property
+    def start(self) -> Plan | None:
+        """What was decided in the run before, where that is a plan still."""
+        if not self.before or not self.before.plan:
+            return None
+        return resumed(*self.before.plan, self.program, self.study.fleet.limit_s)
+
+    @property
     def compared(self) -> tuple[str, ...]:
         """What is optimised, first, and what it is bounded by from plan to plan."""
         return compared(self.study)
@@ -174,7 +182,7 @@ def sweep(
     engine.workers[0] = workers
     started = time.process_time()
     effort = engine.effort(engine.compared[0])
-    front = Front(engine.program, engine.compared, engine.space.enumerated, effort)
+    front = Front(engine.program, engine.compared, engine.space.enumerated, effort, engine.start)
     for index in front.order:
         if is_stopped():
             return

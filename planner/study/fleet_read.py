@@ -15,6 +15,11 @@ from simkernel.errors import PlanError
 
 LookUp = Callable[[str], str]
 
+OF_STREAMS = ("level", "growth_frac_per_year", "levels", "ramp", "spikes", "fan_out", "by_hour",
+              "headroom_frac")  # fmt: skip
+OF_RUNS = ("start", "due", "may_pause", "block_devices", "stop_hours")
+"""Keys of a demand that only streams, or only training runs, have."""
+
 
 def read_fleet(
     tables: Mapping[str, Mapping[str, Any]],
@@ -42,6 +47,7 @@ def read_fleet(
     found: Fleet = part(Fleet, table, ("fleet",), faults) or Fleet()
     if kind == "fleet":
         _check_demand(found, tables["workload"], faults)
+        _check_kinds(table.get("demand"), tables["workload"], faults)
         _check_calendar(found, tables["workload"], faults)
         _check_places(found, tables, faults, accelerator, site)
         _check_bounds(tables, faults)
@@ -75,6 +81,10 @@ def _check_demand(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) ->
         if demand.due is not None and demand.due < demand.start:
             problem = f"due in period {demand.due} and begun no sooner than {demand.start}"
             faults.say((*path, "due"), problem, "wanted due at or after start")
+        if demand.ramp and demand.ramp.until_period < demand.ramp.from_period:
+            problem = (f"it ends in period {demand.ramp.until_period} and begins in "
+                       f"{demand.ramp.from_period}")  # fmt: skip
+            faults.say((*path, "ramp"), problem, "wanted until_period at or after from_period")
         if demand.may_pause and demand.block_devices is not None:
             faults.say((*path, "block_devices"), "blocks stop by the hour, and may_pause between "
                        "periods", "wanted one of them; remove the other")  # fmt: skip
@@ -82,6 +92,21 @@ def _check_demand(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) ->
     if len(hours) > 1:
         faults.say(("fleet", "demand"), f"by_hour has {sorted(hours)} parts in different streams",
                    "wanted as many in all")  # fmt: skip
+
+
+def _check_kinds(given: Any, workloads: Mapping[str, Any], faults: Faults) -> None:
+    """Keys that say nothing of a workload of the kind that it is."""
+    for name, table in given.items() if isinstance(given, Mapping) else ():
+        kind = _kind(workloads, name)
+        other = {"train": OF_STREAMS, "serve": OF_RUNS}.get(kind, ())
+        for key in (k for k in other if isinstance(table, Mapping) and k in table):
+            what = "a training run" if kind == "train" else "a stream"
+            faults.say(("fleet", "demand", name, key), f"{what} has no {key}", "remove it")
+
+
+def _kind(workloads: Mapping[str, Any], name: str) -> str:
+    table = workloads.get(name)
+    return str(table.get("kind", "")) if isinstance(table, Mapping) else ""
 
 
 def _periods_of(demand: Demand) -> list[tuple[str, int]]:
@@ -113,6 +138,13 @@ def _check_calendar(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) 
             if name not in workloads:
                 faults.say((*path, "demand"), f"there is no [workload.{name}]",
                            nearest(name, list(workloads)))  # fmt: skip
+            elif _kind(workloads, name) == "train":
+                faults.say((*path, "demand"), f"{name} is a training run, whose work is given",
+                           "wanted a stream")  # fmt: skip
+    named = [(branch.period, branch.name) for branch in fleet.branches]
+    for period, name in sorted({one for one in named if named.count(one) > 1}):
+        faults.say(("fleet", "branches"), f"two branches of period {period} are called {name}",
+                   "wanted a name for each")  # fmt: skip
     for period, chance in chances.items():
         if not math.isclose(chance, 1.0, abs_tol=1e-6):
             faults.say(("fleet", "branches"), f"chances of the branches of period {period} add up "

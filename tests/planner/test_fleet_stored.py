@@ -17,6 +17,8 @@ from planner.fleet.carried import carried, kept_as_decided
 from planner.fleet.check import broken
 from planner.fleet.follow import books
 from planner.fleet.problem import Horizon, Option, Run
+from planner.fleet.program import COST, Program
+from planner.fleet.resumed import resumed
 from planner.fleet.stored import plan_read, plan_text, problem_read, problem_text
 from planner.fleet.tree import Branch, tree_of
 from simkernel.errors import PlanError
@@ -198,3 +200,21 @@ def test_a_run_of_an_earlier_version_says_what_it_lacks(stored, tmp_path):
         answer = planner(*words, "--db", old)
         assert answer.code == 2
         assert "run its study again" in answer.err.replace("\n", " ")
+
+
+def test_a_search_begins_with_what_was_decided_before():
+    """Each change of a price would wait for a search from nothing, and forget what it found."""
+    one = whole()
+    plan = solved(one)
+    dearer = replace(one, deals=[replace(d, usd=d.usd * 1.1) for d in one.deals])
+    program = Program(dearer)
+    start = resumed(one, replace(plan, columns=np.zeros(0)), program, 20.0)
+    kept = books(dearer, start)
+    assert broken(dearer, start, kept) == []
+    assert kept.npv_cost_usd == pytest.approx(program.figure(COST, start.columns), rel=1e-9)
+    assert start.left == plan.left
+    again = program.solve(COST, 1e-6, start=start)
+    assert again.value == pytest.approx(program.solve(COST, 1e-6).value, rel=1e-5)
+    poorer = replace(dearer, limits=replace(one.limits, capex_usd=1.0))
+    assert resumed(one, plan, Program(poorer), 20.0) is None
+    assert resumed(one, plan, Program(replace(one, deals=one.deals[2:])), 20.0) is None

@@ -125,6 +125,29 @@ def test_faults_of_the_calendar_are_told_together_with_their_lines(tmp_path):
     assert all("bad.toml:" in fault for fault in caught.value.faults)
 
 
+def test_what_has_no_effect_or_no_meaning_in_a_calendar_is_refused(tmp_path):
+    """A demand, a ramp or a future that nothing follows from would be taken for planned."""
+    study = tmp_path / "idle.toml"
+    text = FLEET.replace("due = 2", "due = 2\nlevel = 3.0").replace(
+        "growth_frac_per_year = 1.0",
+        "stop_hours = 1.0\nramp = { from_period = 2, until_period = 1, to = 3.0 }",
+    )
+    half = '\n[[fleet.branches]]\nname = "up"\nperiod = 1\nchance = 0.5\n'
+    study.write_text(text + half + half + "demand = { pretrain = 2.0 }\n")
+    with pytest.raises(BadStudy) as caught:
+        read_study(study, catalogue_names())
+    told = "\n".join(caught.value.faults)
+    for words in (
+        "a training run has no level",
+        "a stream has no stop_hours",
+        "begins in 2",
+        "two branches of period 1 are called up",
+        "pretrain is a training run",
+    ):
+        assert words in told
+    assert len(caught.value.faults) == 5
+
+
 def test_a_calendar_in_another_kind_of_study_is_refused(tmp_path):
     """A table without effect would be taken for a plan."""
     study = tmp_path / "train.toml"
