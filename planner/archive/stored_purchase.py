@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from planner.archive.columns import Array
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Problem
-from planner.fleet.row import ASKED, DECIDED
+from planner.fleet.row import ASKED, CALENDAR, DECIDED, FORM
 from planner.fleet.stored import plan_read, problem_read
 from planner.fleet.study import WORKLOAD
 from simkernel.errors import BadFile
@@ -28,12 +29,13 @@ def decided(front: Mapping[str, Any], row: int, run: str) -> tuple[Problem, Plan
 
     Raises
     ------
-    BadFile : an earlier version stored the run, without its decisions
+    BadFile : an earlier version stored the run, without its decisions or in another form
     """
-    if DECIDED not in front:
+    told = json.loads(str(front[CALENDAR][row])) if CALENDAR in front else {}
+    if DECIDED not in front or told.get("form") != FORM:
         raise BadFile(
-            f"run {run} was stored by a version that kept no decisions of its plans; run its "
-            "study again"
+            f"run {run} was stored by a version that kept no decisions of its plans, or kept "
+            "them in another form; run its study again"
         )
     problem = problem_read(next(str(text) for text in front[ASKED] if text))
     return problem, plan_read(problem, str(front[DECIDED][row]))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from costdata.tco import HOURS_PER_YEAR
 from planner.archive.store import Archive
 from planner.archive.stored_plan import plan_asked
 from planner.archive.stored_purchase import decided
@@ -25,6 +26,7 @@ from planner.fleet.options import DAYS_PER_YEAR, workload_study
 from planner.fleet.plan import Plan
 from planner.fleet.problem import Option, Problem, Run, Stream
 from planner.fleet.study import prepare
+from planner.fleet.work import HOURS_PER_DAY
 from planner.runs.physics import physics_of
 from planner.serving.replay import replayed
 from planner.space.plan_keys import plan_key
@@ -179,7 +181,7 @@ def _run(study: Study, problem: Problem, plan: Plan, run: Run, seeds: int) -> di
 def _held_periods(problem: Problem, plan: Plan, run: Run, o: int) -> float:
     """Periods from the latest begin of a run to the end of the one it is due in.
 
-    A run that pauses, or works in troughs, has the time that it is on.
+    A run that pauses, or works in troughs, has the time that it is on, less what its stops lose.
     """
     running, tree = plan.runs[run.name], problem.tree
     if running.form == "begin":
@@ -189,10 +191,14 @@ def _held_periods(problem: Problem, plan: Plan, run: Run, o: int) -> float:
     for leaf in tree.leaves:
         on = running.when[o][tree.path(leaf)]
         if running.form == "on":
-            found = min(found, float(on.sum()))
+            begins = np.maximum(np.diff(on, prepend=0.0), 0.0).sum()
+            lost = begins * run.stop_hours / (problem.horizon.years * HOURS_PER_YEAR)
+            found = min(found, float(on.sum() - lost))
         else:
-            share = run.block_units / run.options[o].units
-            found = min(found, float(on.mean(axis=1).sum()) * share)
+            share = run.options[o].block_units / run.options[o].units
+            stops = np.maximum(on - np.roll(on, -1, axis=1), 0.0).sum(axis=1)
+            worked = on.mean(axis=1) - stops * run.stop_hours / HOURS_PER_DAY
+            found = min(found, float(worked.sum()) * share)
     return found
 
 

@@ -181,9 +181,8 @@ def _runs(problem: Problem, plan: Plan, n: int) -> dict[str, str]:
             if running.form == "blocks":
                 most = float(running.when[o, n].max())
                 if most > 0.5:
-                    found[run.name] = (
-                        f"{option.plan} in up to {most:g} blocks of {run.block_units:g} x {place}"
-                    )
+                    block = f"{option.block_units:g} x {place}"
+                    found[run.name] = f"{option.plan} in up to {most:g} blocks of {block}"
                 continue
             since = [m for m in path if running.when[o, m] > 0.5]
             length = option.periods - 1e-9 if running.form == "begin" else 1.0

@@ -68,7 +68,7 @@ def _of_capacity(problem: Problem, plan: Plan, found: Books) -> Iterator[str]:
 
 def working(problem: Problem, found: Books) -> Floats:
     """Units at work in the busiest part of the day; (a, n)."""
-    if any(run.block_units > 0 for run in problem.runs):
+    if any(run.in_blocks for run in problem.runs):
         return np.asarray(np.maximum(found.at_work, found.by_hour.max(axis=2)))
     return found.at_work
 

@@ -147,7 +147,7 @@ def _uses(problem: Problem, plan: Plan) -> Iterator[tuple[Option, Floats, Floats
             if running.form == "blocks":
                 for h in range(when.shape[1]):
                     share = np.full(len(tree), 1.0 / when.shape[1])
-                    yield option, when[:, h] * run.block_units, share, h
+                    yield option, when[:, h] * option.block_units, share, h
             elif running.form == "on":
                 yield option, when * option.units, np.ones(len(tree)), -1
             else:
@@ -357,7 +357,7 @@ def _end(problem: Problem, plan: Plan, name: str, path: list[int]) -> int:
                 blocks = when[o, t]
                 stops = np.maximum(blocks - np.roll(blocks, -1), 0.0).sum()
                 share = blocks.mean() - stops * run.stop_hours / 24.0
-                done += share * run.block_units / option.units / option.periods
+                done += share * option.block_units / option.units / option.periods
         if done >= 1.0 - 1e-6:
             return t
     return -1

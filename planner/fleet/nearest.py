@@ -18,6 +18,7 @@ from planner.fleet.limits import DEMAND, Named, named, with_limits
 from planner.fleet.problem import Problem
 from planner.fleet.program import COST, Program, Slack
 from planner.fleet.soonest import too_soon
+from planner.fleet.steps import chip_of
 from simkernel.errors import BadStudy
 
 DIGITS = 4
@@ -57,6 +58,7 @@ def nearest_change(problem: Problem, limit_s: float) -> dict[str, Any]:
     lines = [_line(program, name, is_there, limit_s) for name in program.limits]
     lines += list(_dates(problem, is_there))
     lines += list(_leads(problem, is_there))
+    lines += list(_sales(problem, is_there))
     if np.isfinite(problem.limits.clean_frac):
         lines.append(_clean(problem, is_there))
     found: dict[str, Any] = {"relaxations": lines}
@@ -128,6 +130,24 @@ def _leads(problem: Problem, is_there: Callable[[Problem], bool]) -> Iterator[di
             return
     if given:
         yield {**line, "why": "without it no plan keeps the other limits either"}
+
+
+def _sales(problem: Problem, is_there: Callable[[Problem], bool]) -> Iterator[dict[str, Any]]:
+    """How much sooner a chip has to be sold, all else kept."""
+    firsts = {chip_of(problem, deal): deal.first for deal in problem.deals if deal.first}
+    for chip, given in firsts.items():
+        line: dict[str, Any] = {
+            "limit": f"available of {chip}", "given": given, "unit": "period", "needed": None,
+        }  # fmt: skip
+        for first in range(given - 1, -1, -1):
+            deals = [replace(d, first=first) if chip_of(problem, d) == chip else d
+                     for d in problem.deals]  # fmt: skip
+            if is_there(replace(problem, deals=deals)):
+                share = first / given - 1.0
+                yield {**line, "needed": first, "change_frac": share, "is_smallest": True}
+                break
+        else:
+            yield {**line, "why": "without it no plan keeps the other limits either"}
 
 
 def _clean(problem: Problem, is_there: Callable[[Problem], bool]) -> dict[str, Any]:

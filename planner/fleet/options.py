@@ -52,6 +52,7 @@ class Offer:
     racks : positions that a unit takes
     domain_units : units of one scale-up domain, 1 where a unit holds one or more
     flop_per_s : of a unit, dense
+    devices, copy_devices : of a run, all of them, and those of one copy of its model
     """
 
     name: str
@@ -67,6 +68,8 @@ class Offer:
     racks: float = 0.0
     domain_units: int = 1
     flop_per_s: float = 0.0
+    devices: float = 0.0
+    copy_devices: int = 1
 
 
 def workload_study(study: Study, name: str) -> Study:
@@ -112,6 +115,9 @@ def _alone(study: Study, kind: str, name: str, works: Any, axes: dict[str, Any])
         scenarios=MappingProxyType({}),
     )
 
+
+CUTS = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+"""Axes that cut one copy of a model."""
 
 At = Callable[[Ends], Inputs]
 """Where the inputs that offers are costed from stand within what is known of them."""
@@ -274,6 +280,8 @@ def _offer(study: Study, rows: Mapping[str, Any], one: Inputs, i: int) -> Offer:
         racks=row("racks") / row("purchase_units") if row("purchase_units") else 0.0,
         domain_units=max(math.ceil(row("supernode_devices") / per_unit - 1e-9), 1),
         flop_per_s=row("peak_flop_per_s") / units,
+        devices=row("devices"),
+        copy_devices=math.prod(int(row(n)) or 1 for n in CUTS),
     )
 
 

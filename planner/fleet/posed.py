@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -49,6 +50,7 @@ from planner.pareto import nondominated
 from planner.search.workforce import Workforce
 from planner.study.fleet import Demand
 from planner.study.read import Study
+from simkernel.errors import BadStudy
 
 MW = 1e6
 
@@ -168,7 +170,8 @@ def problem_of(
     tree = calendar_of(study)
     streams, runs = [], []
     for name, work in study.workloads.items():
-        demand, options = fleet.demand.get(name, Demand()), stock.options(study, offers[name])
+        demand = fleet.demand.get(name, Demand())
+        options = stock.options(study, _in_blocks(name, demand, offers[name]))
         if work.kind == "serve":
             streams.append(_stream(study, name, demand, options, tree))
         else:
@@ -230,7 +233,26 @@ def _run(
     study: Study, name: str, demand: Demand, options: list[Option], assets: Sequence[Asset]
 ) -> Run:
     due = study.fleet.periods - 1 if demand.due is None else demand.due
-    block = 0.0
-    if demand.block_devices is not None and options:
-        block = demand.block_devices / assets[options[0].asset].devices
-    return Run(name, demand.start, due, options, demand.may_pause, block, demand.stop_hours)
+    if (devices := demand.block_devices) is not None:
+        options = [replace(o, block_units=devices / assets[o.asset].devices) for o in options]
+    return Run(name, demand.start, due, options, demand.may_pause, demand.stop_hours)
+
+
+def _in_blocks(name: str, demand: Demand, offers: Sequence[Offer]) -> list[Offer]:
+    """Ways to do a run whose blocks hold whole copies of its model, and no more than all of them.
+
+    Raises
+    ------
+    BadStudy : there are some, and in none of them does a block do so
+    """
+    block = demand.block_devices
+    if block is None:
+        return list(offers)
+    found = [o for o in offers if block % o.copy_devices == 0 and block <= o.devices]
+    if offers and not found:
+        copies = sorted({f"{o.copy_devices} of {o.devices:g}" for o in offers})
+        raise BadStudy(
+            f"fleet.demand.{name}.block_devices is {block}, and a copy of the model takes "
+            f"{', '.join(copies)} devices; wanted a multiple of one, no more than all"
+        )
+    return found

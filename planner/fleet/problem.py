@@ -197,6 +197,8 @@ class Option:
     serves_full : the same while others are out of work
     lost : replicas that may be out of work
     periods : of a run, how long it takes
+    block_units : of one block of a run that works in the troughs of streams, in parts of a day;
+        0 where it holds its units day and night
     """
 
     plan: str
@@ -208,6 +210,7 @@ class Option:
     serves_full: float = float("inf")
     lost: int = 0
     periods: float = 1.0
+    block_units: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -236,8 +239,6 @@ class Run:
     Parameters
     ----------
     may_pause : it may stop between periods, and go on on other units
-    block_units : of one of its blocks where it works in the troughs of streams, in parts of a
-        day; 0 where it holds its units day and night
     stop_hours : of a block's work lost when it is stopped [h]
     """
 
@@ -246,8 +247,12 @@ class Run:
     due: int
     options: Sequence[Option]
     may_pause: bool = False
-    block_units: float = 0.0
     stop_hours: float = 0.0
+
+    @property
+    def in_blocks(self) -> bool:
+        """It works in the troughs of streams."""
+        return any(option.block_units > 0 for option in self.options)
 
 
 @dataclass(frozen=True)

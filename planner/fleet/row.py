@@ -26,7 +26,7 @@ CALENDAR, WORTH, BASELINES = "calendar", "worth_of_more", "baselines"
 DECIDED, ASKED = "decided", "asked"
 """Columns of JSON for programs alone: what a plan decides, and the problem of all plans."""
 
-FORM = 2
+FORM = 3
 """Of what these columns hold; raised when a name comes or goes, so that older runs are told."""
 
 

@@ -36,13 +36,13 @@ def too_soon(problem: Problem) -> Iterator[str]:
 
 DO_STREAM = (
     "; let it be rented until then (may_rent, fleet.contracts), give units that are held, a "
-    "shorter lead_weeks, or no demand before"
+    "shorter lead_weeks or an earlier sale, or no demand before"
 )
 
 
 def _when(soonest: int, never: int) -> str:
     if soonest >= never:
-        return "no unit can ever be there"
+        return "no unit can ever be there (lead_weeks, available)"
     return f"no unit can be there before period {soonest} (lead_weeks, available)"
 
 

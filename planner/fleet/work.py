@@ -71,7 +71,7 @@ class Work:
     @property
     def has_troughs(self) -> bool:
         """A run works in parts of the day."""
-        return any(run.block_units > 0 for run in self.problem.runs)
+        return any(run.in_blocks for run in self.problem.runs)
 
     # Streams.
 
@@ -131,7 +131,7 @@ class Work:
     # Runs.
 
     def _write_run(self, run: Run) -> None:
-        if run.block_units > 0:
+        if run.in_blocks:
             self.runs[run.name] = self._in_blocks(run)
         elif run.may_pause:
             self.runs[run.name] = self._with_pauses(run)
@@ -192,15 +192,15 @@ class Work:
         gain: dict[int, dict[int, float]] = {n: {} for n in range(len(tree))}
         for o, n, h in np.ndindex(*columns.shape):
             option, column, stop = run.options[o], int(columns[o, n, h]), int(stops[o, n, h])
-            most = math.floor(option.units / run.block_units + 1e-9)
+            most = math.floor(option.units / option.block_units + 1e-9)
             is_on = run.start <= tree.period[n] <= run.due
             self.linear.upper[column] = float(most) if is_on else 0.0
             self.linear.row({column: 1.0, int(some[o, n]): -float(most)}, high=0.0)
             then = int(columns[o, n, (h + 1) % hours])
             if then != column:
                 self.linear.row({stop: 1.0, column: -1.0, then: 1.0}, low=0.0)
-            self.uses.append(Use(n, column, run.block_units, option, 1.0 / hours, h))
-            rate = run.block_units / option.units / option.periods
+            self.uses.append(Use(n, column, option.block_units, option, 1.0 / hours, h))
+            rate = option.block_units / option.units / option.periods
             gain[n][column] = rate / hours
             gain[n][stop] = -rate * run.stop_hours / HOURS_PER_DAY
         for n in range(len(tree)):

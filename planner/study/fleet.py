@@ -222,7 +222,7 @@ class Fleet:
     price_change_frac_per_year: Change = 0.0
     rent_change_frac_per_year: Change = 0.0
     available: Annotated[
-        Mapping[str, int], Field(description="chips and the first period they are sold in")
+        Mapping[str, Period], Field(description="chips and the first period they are sold in")
     ] = field(default_factory=dict)
     held: Annotated[
         tuple[Held, ...], Field(description="tables [[fleet.held]] of units there already")

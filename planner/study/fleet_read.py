@@ -47,7 +47,7 @@ def read_fleet(
     found: Fleet = part(Fleet, table, ("fleet",), faults) or Fleet()
     if kind == "fleet":
         _check_demand(found, tables["workload"], faults)
-        _check_kinds(table.get("demand"), tables["workload"], faults)
+        _check_kinds(found.demand, tables["workload"], faults)
         _check_calendar(found, tables["workload"], faults)
         _check_places(found, tables, faults, accelerator, site)
         _check_bounds(tables, faults)
@@ -94,14 +94,17 @@ def _check_demand(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) ->
                    "wanted as many in all")  # fmt: skip
 
 
-def _check_kinds(given: Any, workloads: Mapping[str, Any], faults: Faults) -> None:
-    """Keys that say nothing of a workload of the kind that it is."""
-    for name, table in given.items() if isinstance(given, Mapping) else ():
+def _check_kinds(
+    demands: Mapping[str, Demand], workloads: Mapping[str, Any], faults: Faults
+) -> None:
+    """What is said of a workload and is nothing for one of its kind; defaults say nothing."""
+    plain = Demand()
+    for name, demand in demands.items():
         kind = _kind(workloads, name)
-        other = {"train": OF_STREAMS, "serve": OF_RUNS}.get(kind, ())
-        for key in (k for k in other if isinstance(table, Mapping) and k in table):
-            what = "a training run" if kind == "train" else "a stream"
-            faults.say(("fleet", "demand", name, key), f"{what} has no {key}", "remove it")
+        what = "a training run" if kind == "train" else "a stream"
+        for key in {"train": OF_STREAMS, "serve": OF_RUNS}.get(kind, ()):
+            if getattr(demand, key) != getattr(plain, key):
+                faults.say(("fleet", "demand", name, key), f"{what} has no {key}", "remove it")
 
 
 def _kind(workloads: Mapping[str, Any], name: str) -> str:
@@ -145,6 +148,10 @@ def _check_calendar(fleet: Fleet, workloads: Mapping[str, Any], faults: Faults) 
     for period, name in sorted({one for one in named if named.count(one) > 1}):
         faults.say(("fleet", "branches"), f"two branches of period {period} are called {name}",
                    "wanted a name for each")  # fmt: skip
+    for chip, period in fleet.available.items():
+        if period >= fleet.periods:
+            faults.say(("fleet", "available", chip), f"period {period} does not come",
+                       f"periods are 0 to {fleet.periods - 1}; leave the chip out")  # fmt: skip
     for period, chance in chances.items():
         if not math.isclose(chance, 1.0, abs_tol=1e-6):
             faults.say(("fleet", "branches"), f"chances of the branches of period {period} add up "

@@ -1,17 +1,22 @@
 """Long programs end at their limit, with the best plan they have and how far it may be off."""
 
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from fleet_cases import asset, buy, lot_of, problem, rent
 
+from planner.documents.purchase_replay import _held_periods
 from planner.fleet import apart
 from planner.fleet.apart import searched_apart
 from planner.fleet.check import broken
 from planner.fleet.follow import books
 from planner.fleet.highs import Answer
 from planner.fleet.linear import Linear
+from planner.fleet.plan import Running
+from planner.fleet.problem import Option, Run
 from planner.fleet.program import COST, Program, Slack
 from planner.fleet.search import Written, searched
 from planner.fleet.windows import is_long
@@ -94,3 +99,17 @@ def test_a_solution_that_breaks_a_row_is_no_start():
     told: list[Answer] = []
     found = searched(written, 1e-6, 10.0, np.array([0.0, 3.0]), told.append)
     assert (told[0].value, found.value) == (11.0, 8.0)
+
+
+def test_stops_take_of_the_time_that_a_run_has():
+    """A run would be called in time whose stops lose more days than are left."""
+    ways = [Option("t", 0, 4.0, periods=0.5, block_units=2.0)]
+    one = problem([asset()], [buy([10.0, 10.0])], [0, 0],
+                  runs=[Run("train", 0, 1, ways, stop_hours=2.0)])  # fmt: skip
+    day = np.array([[[1.0, 2.0, 1.0, 2.0], [0.0, 0.0, 0.0, 0.0]]])
+    blocks = SimpleNamespace(runs={"train": Running("blocks", day)})
+    # 1.5 blocks of 2 in the mean, less two stops of 2 h of 24 h, over the two blocks of the run
+    assert _held_periods(one, blocks, one.runs[0], 0) == pytest.approx((1.5 - 4 / 24) / 2)
+    pausing = replace(one.runs[0], options=[Option("t", 0, 4.0)], stop_hours=876.0)
+    paused = SimpleNamespace(runs={"train": Running("on", np.array([[0.0, 1.0]]))})
+    assert _held_periods(one, paused, pausing, 0) == pytest.approx(0.9)

@@ -82,6 +82,8 @@ def test_what_comes_before_any_unit_can_is_named_with_its_lead_time():
     assert "lead_weeks" in found["conflict"]
     held = replace(one, assets=[asset(held={4: 3.0})])
     assert not list(too_soon(held))
+    unsold = problem([asset()], [buy([10] * 4, first=2)], [1, 1, 1, 1])
+    assert "available of A" in nearest_change(unsold, 20.0)["conflict"]
 
 
 def test_the_clean_share_that_can_be_had_is_told():

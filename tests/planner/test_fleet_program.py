@@ -357,14 +357,15 @@ def test_a_run_may_pause_for_a_spike():
 def test_training_fills_the_troughs_of_serving():
     """Machines would be bought for training that stand idle at night."""
     options = [Option("c", 0, 1.0)]
-    run = Run("train", 0, 0, [Option("t", 0, 4.0, periods=0.25)], block_units=2.0, stop_hours=2.0)
+    ways = [Option("t", 0, 4.0, periods=0.25, block_units=2.0)]
+    run = Run("train", 0, 0, ways, stop_hours=2.0)
     one = problem([asset()], [buy([10.0])], [4.0], options, runs=[run])
     by_hour = with_stream(one, by_hour=np.array([1.0, 0.5, 0.0, 0.5]))
     found = solved(by_hour)
     # of 4 servers 0, 2, 4, 2 are free: blocks 0, 1, 2, 1, one of which stops twice a day for 2 h:
     # (4 x 6 h - 2 x 2 h) of 48 h of two blocks at work, times 4, which is more than the run.
     assert found.ordered.sum() == 4
-    apart = solved(replace(one, runs=[replace(run, block_units=0.0)]))
+    apart = solved(replace(one, runs=[replace(run, options=[replace(ways[0], block_units=0.0)])]))
     assert apart.ordered.sum() == 8
 
 

@@ -32,7 +32,7 @@ def whole():
     assets = [asset(held={4: 2.0}, kept_frac=0.5, move_usd=1.0, idle_w=10.0),
               asset(site="z", kept_frac=0.5, move_usd=1.0), lot_of()]  # fmt: skip
     deals = [buy([30.0, 20, 10, 10]), buy([30.0, 20, 10, 10], place=1), rent(9.0, 2, 4)]
-    run = Run("train", 0, 3, [Option("b", 0, 2.0, periods=1.5)], block_units=1.0, stop_hours=1.0)
+    run = Run("train", 0, 3, [Option("b", 0, 2.0, periods=1.5, block_units=1.0)], stop_hours=1.0)
     one = problem(assets, deals, [1, 5, 5, 5, 0, 6, 0], tree=tree_of(4, FUTURES), runs=[run],
                   site_w={"s": 4000.0})  # fmt: skip
     stream = replace(one.streams[0], by_hour=np.array([1.0, 0.4]))

@@ -151,7 +151,7 @@ def test_a_plan_stored_in_another_form_is_told_so():
     one = problem([asset(), lot_of()], [buy([20, 20], lead=1, term=1), rent(90, 1, 2)], [0.0, 1.0])
     row = row_of(one, Program(one).solve(COST, 1e-7), 0, {}, {})
     stored = json.loads(row[CALENDAR][0])
-    assert (stored["form"], sorted(stored)) == (2, NAMES), "raise planner.fleet.row.FORM"
+    assert (stored["form"], sorted(stored)) == (3, NAMES), "raise planner.fleet.row.FORM"
     assert purchase_document(row, 0)["calendar"] == stored["periods"]
     row[CALENDAR][0] = json.dumps({**stored, "form": FORM - 1})
     with pytest.raises(BadFile, match="run the study again"):
