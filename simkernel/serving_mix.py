@@ -45,6 +45,10 @@ class Mix:
         """Output tokens after the first, on average."""
         return np.maximum(self.output_tokens_mean - 1.0, 0.0)
 
+    def rows_taken(self, rows: Codes) -> Mix:
+        """The same for some candidates: all serve one stream."""
+        return self
+
 
 def mix_of(prompt_tokens: Codes, output_tokens: Codes, cached_tokens: Codes | None = None) -> Mix:
     """Lengths of some requests as the closed form reads them.

@@ -8,13 +8,13 @@ decoding sequences, attention by prompts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
 from simkernel.capped_passes import elapsed_s
-from simkernel.columns import Codes, Column, Floats, distinct, kept
+from simkernel.columns import Codes, Column, Floats, distinct, kept, taken
 from simkernel.ops import Parts
 from simkernel.passes import wires_s
 from simkernel.serving_passes import launched_s, prefill_attention
@@ -64,6 +64,10 @@ class SharedCurves:
     layers_frac: float
     hides_frac: Floats
 
+    def rows_taken(self, rows: Codes) -> SharedCurves:
+        """The same for some plans."""
+        return replace(self, hides_frac=taken(self.hides_frac, rows))
+
 
 @dataclass(frozen=True)
 class StepCurves:
@@ -90,6 +94,11 @@ class StepCurves:
     prompts_s: Floats
     launch_s: Floats
     shared: SharedCurves | None = None
+
+    def rows_taken(self, rows: Codes) -> StepCurves:
+        """The same for some plans: of their layouts, the tables of all."""
+        shared = self.shared and self.shared.rows_taken(rows)
+        return replace(self, layout=self.layout[rows], shared=shared)
 
     def of(self, part_s: Floats, tokens: Column) -> Floats:
         """A part of a step with some tokens, for every plan; (k, n).

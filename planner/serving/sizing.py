@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.serving.load import Load
 from planner.study.slo import Bound
-from simkernel.columns import Column, Floats
+from simkernel.columns import Column, Floats, taken
 from simkernel.false_position import crossing
 from simkernel.lane import Lane
 from simkernel.lane_pace import (
@@ -96,27 +96,35 @@ def _fullest(
 ) -> Floats:
     """Requests per step of the fullest lane that keeps every bound, or a little fewer; (n,).
 
-    Found on the logarithm of the worst latency over its bound.
+    Found on the logarithm of the worst latency over its bound, where that is above it at the most
+    and not yet when nearly empty.
     """
     under = np.log(_worst([(floors[b.latency, b.statistic], b.most_s) for b in bounds]))
     over = _beyond(lane, most, bounds)
+    found = np.where(over <= 0.0, most, empty)
+    rows = np.flatnonzero((over > 0.0) & (under <= 0.0))
+    if len(rows):
+        some = taken(lane, rows)
+        found[rows] = _crossed(some, empty[rows], most[rows], under[rows], over[rows], bounds)
+    return found
+
+
+def _crossed(
+    lane: Lane, low: Floats, high: Floats, under: Floats, over: Floats, bounds: Sequence[Bound]
+) -> Floats:
+    """The fullest lane that keeps every bound, between one that does and one that breaks one."""
     if lane.curves.shared is None:
         found, low, is_over = crossing(
-            lambda at: _beyond(lane, at, bounds), empty, most, under, over, BOUND_STEPS
+            lambda at: _beyond(lane, at, bounds), low, high, under, over, BOUND_STEPS
         )
     else:  # steps of copies that wait for each other jump with the first prompts, and fall again
-        bottom, top, under_there, over_there = _last_rise(lane, empty, most, under, over, bounds)
         logs = crossing(
             lambda at: _beyond(lane, np.exp(at), bounds),
-            np.log(bottom),
-            np.log(top),
-            under_there,
-            over_there,
+            *_last_rise(lane, np.log(low), np.log(high), under, over, bounds),
             BOUND_STEPS,
         )
         found, low, is_over = np.exp(logs[0]), np.exp(logs[1]), logs[2]
-    sure = np.where(is_over, np.maximum(low, found * (1.0 - MARGIN_FRAC)), found)
-    return np.where(over <= 0.0, most, np.where(under > 0.0, empty, sure))
+    return np.where(is_over, np.maximum(low, found * (1.0 - MARGIN_FRAC)), found)
 
 
 def _last_rise(
@@ -125,17 +133,18 @@ def _last_rise(
     """A narrower range in which bounds are last broken, and by how much at both ends; (n,) each.
 
     From above, since they may be broken once more by far fewer requests: a fleet for those would
-    be several times too large.
+    be several times too large. Both ends are logarithms of requests per step.
     """
-    at, is_open = high, over > 0.0
+    low, high, under, over = low.copy(), high.copy(), under.copy(), over.copy()
+    rows = np.arange(len(low))
     for _ in range(HALVINGS):
-        at = np.maximum(0.5 * at, low)
-        beyond = _beyond(lane, at, bounds)
-        is_kept = is_open & (beyond <= 0.0)
-        low, under = np.where(is_kept, at, low), np.where(is_kept, beyond, under)
-        is_open &= ~is_kept
-        high, over = np.where(is_open, at, high), np.where(is_open, beyond, over)
-        if not is_open.any():
+        at = np.maximum(high[rows] - np.log(2.0), low[rows])
+        beyond = _beyond(taken(lane, rows), np.exp(at), bounds)
+        is_kept = beyond <= 0.0
+        low[rows[is_kept]], under[rows[is_kept]] = at[is_kept], beyond[is_kept]
+        high[rows[~is_kept]], over[rows[~is_kept]] = at[~is_kept], beyond[~is_kept]
+        rows = rows[~is_kept]
+        if not len(rows):
             break
     return low, high, under, over
 
@@ -181,21 +190,22 @@ def more_where_broken(
         return replicas
     at = arrivals_at(lane, requests_per_s / (replicas * lanes))
     over = _beyond(lane, at, bounds)
-    if not (over > 0.0).any():
+    rows = np.flatnonzero(over > 0.0)
+    if not len(rows):
         return replicas
+    lane, at, over = taken(lane, rows), at[rows], over[rows]
     empty = np.minimum(at, LEAST_ARRIVALS)
     under = _beyond(lane, empty, bounds)
-    logs = crossing(
+    _, fewer, _ = crossing(
         lambda log: _beyond(lane, np.exp(log), bounds),
-        np.log(empty),
-        np.log(at),
-        under,
-        over,
+        *(np.log(empty), np.log(at), under, over),
         BOUND_STEPS,
     )
-    fewer = pace(lane, np.exp(logs[1])).requests_per_s * lanes
-    enough = np.ceil(requests_per_s / np.maximum(fewer, 1e-12))
-    return np.where((over > 0.0) & (under <= 0.0), np.maximum(replicas, enough), replicas)
+    served = pace(lane, np.exp(fewer)).requests_per_s * taken(lanes, rows)
+    enough = np.ceil(requests_per_s / np.maximum(served, 1e-12))
+    more = replicas.copy()
+    more[rows] = np.where(under <= 0.0, np.maximum(replicas[rows], enough), replicas[rows])
+    return more
 
 
 def paces_at(lane: Lane, lanes: Column, replicas: Floats, loads: Sequence[Load]) -> list[Pace]:
