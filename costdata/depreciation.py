@@ -43,9 +43,10 @@ def written_off_frac(depreciation_code: Codes, rate_frac: Column, life_years: Co
     worth = np.asarray(straight + 0.0 * depreciation_code, float)
     for code, name in enumerate(DEPRECIATION):
         if name in SCHEDULES and np.any(depreciation_code == code):
-            years = enumerate(SCHEDULES[name], start=1)
-            own = sum(share * present_frac(rate_frac, float(year)) for year, share in years)
-            worth = np.where(depreciation_code == code, own, worth)
+            shares_frac = np.array(SCHEDULES[name])
+            years = np.arange(1.0, len(shares_frac) + 1.0)
+            today = present_frac(np.asarray(rate_frac, float)[..., None], years)
+            worth = np.where(depreciation_code == code, (shares_frac * today).sum(axis=-1), worth)
     return worth
 
 

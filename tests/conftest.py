@@ -1,5 +1,7 @@
 """What every folder of tests may ask for: golden files, figures told at the end, steady cases."""
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -31,6 +33,12 @@ def tell(pytestconfig):
     """tell(what, figure, bar): one line of the table that closes a benchmark run."""
     lines = pytestconfig.stash.setdefault(FIGURES, [])
     return lambda what, figure, bar="": lines.append((what, figure, bar))
+
+
+def pytest_collection_finish():
+    """Thousands of tests live to the end: looking through them for rubbish takes a third of it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter, config):

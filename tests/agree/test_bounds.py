@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,7 @@ def drawn(layouts, chip, seed):
     return codes[codes[:, 0] == chip]
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(
     model=st.integers(0, len(MODELS) - 1),
@@ -154,6 +156,7 @@ def test_bounds_leave_the_physical_front_as_it_is(monkeypatch):
     assert one["days"].tolist() == other["days"].tolist()
 
 
+@pytest.mark.long
 def test_where_nothing_is_feasible_all_is_evaluated_after_all(tmp_path, monkeypatch):
     """The plans that come nearest to a hopeless deadline would not be among those named."""
     engine = made("limits.days=2")

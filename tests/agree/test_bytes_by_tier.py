@@ -417,6 +417,7 @@ def plan_at(plans, step, i):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("experts", [False, True], ids=["dense", "experts"])
 def test_bytes_per_tier_equal_what_every_rank_sends(experts):
     """A plan would be advised for traffic that its ranks, where they sit, do not have."""

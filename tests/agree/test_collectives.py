@@ -67,6 +67,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "operation", "shape"), CASES)
 def test_closed_bytes_and_seconds_equal_the_flows(name, operation, shape):
     """SimAI 292: closed form and events must move the same bytes, on the same links."""

@@ -108,6 +108,7 @@ def test_the_budget_is_kept_to_the_replay():
         assert found.ended == "the budget is spent"
 
 
+@pytest.mark.long
 def test_agreement_of_the_tiers_is_told():
     """A closed form that ranks backwards would be trusted to choose what is replayed."""
     layouts, _, explored, kept = whole("three chips")

@@ -222,6 +222,7 @@ def test_every_request_has_the_times_of_the_plain_rules(batching, situation):
     assert result.totals.blocks_left.tolist() == [0]
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(situation=situations(), replicas=st.integers(1, 4), concurrency=st.integers(0, 8))
 def test_laws_hold_whatever_is_asked(situation, replicas, concurrency):

@@ -195,6 +195,7 @@ UNEVEN_FRAC = {
 """How far a closed form may be off where one stage is up to 1.6 times as slow as the others."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slow", ["first", "inner", "last"])
 @pytest.mark.parametrize("name", sorted(UNEVEN_FRAC))
 def test_uneven_stages_are_priced_near_their_played_order(name, slow):

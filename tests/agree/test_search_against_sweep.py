@@ -60,6 +60,7 @@ def legal_keys(name):
     return frozenset(np.concatenate(found).tolist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["age_moea", "nsga2"])
 @pytest.mark.parametrize("name", SMALL)
 def test_evolution_with_enough_budget_finds_the_exact_front(name, algorithm, tmp_path):
@@ -74,6 +75,7 @@ def test_evolution_with_enough_budget_finds_the_exact_front(name, algorithm, tmp
     assert found.front["plan"].tolist() == exact.front["plan"].tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SMALL)
 def test_the_same_seed_finds_the_same_archive(name, tmp_path):
     """Nobody could check a plan that was found by luck."""

@@ -1,6 +1,7 @@
 """Laws of a step under other links: closed form and replay move by the sign of the change."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_training_replay import CATALOG, contended, plan, ready
@@ -34,6 +35,7 @@ def shaped(shape, domain):
     }
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(DOMAINS, SPLITS, st.floats(1.2, 4.0))
 def test_a_faster_link_never_slows_a_step_and_speeds_it_where_it_is_critical(domain, split, more):
@@ -51,6 +53,7 @@ def test_a_faster_link_never_slows_a_step_and_speeds_it_where_it_is_critical(dom
     assert np.all((outside if domain == 8 else inside) < base)  # where experts are exchanged
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None)
 @given(st.sampled_from([64, 128]), SPLITS, st.sampled_from(["full_mesh", "torus2d", "torus3d"]))
 def test_a_mesh_or_torus_of_the_same_rate_is_never_faster_than_a_switch(domain, split, shape):

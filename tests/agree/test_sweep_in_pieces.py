@@ -87,6 +87,7 @@ def same_column(one, other, name):
         assert one.tolist() == other.tolist(), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NARROW)
 @pytest.mark.parametrize("size", [61, 1000])
 def test_blocks_of_any_size_give_the_same_front(name, monkeypatch, size):
@@ -97,6 +98,7 @@ def test_blocks_of_any_size_give_the_same_front(name, monkeypatch, size):
         same_result(sweep_bill(engine, bill), whole[bill.index])
 
 
+@pytest.mark.long
 def test_two_processes_give_the_same_front_as_one():
     """A machine with more cores would come to another answer."""
     engine, whole = swept("deepseek_v3_training")
@@ -124,6 +126,7 @@ def test_bills_done_in_any_order_give_the_same_run(monkeypatch, tmp_path):
         same_column(column, other.front[name], name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WIDE)
 def test_a_batch_equals_its_candidates_one_at_a_time(name):
     """A plan would cost something else when it is looked at alone, in evaluate or explain."""

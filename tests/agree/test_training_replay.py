@@ -78,6 +78,7 @@ def test_an_uncontended_replay_is_the_closed_form(schedule):
         assert -0.01 <= gap <= UNEVEN_FRAC.get(schedule, 0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_shared_links_only_lengthen_a_step_and_little_where_ports_suffice(schedule):
     """Contention would be a second, hidden model of passes."""

@@ -123,6 +123,7 @@ def ranged(app, label):
     return found
 
 
+@pytest.mark.long
 def test_a_filter_acts_on_every_chart_and_on_the_table(app, stored):
     """A chart would show plans that a person has put aside."""
     days = np.asarray(stored.front["days"])
@@ -164,6 +165,7 @@ def test_no_more_than_the_front_and_5000_points_are_sent(app, stored, monkeypatc
     assert not front & {row["id"] for row in others}
 
 
+@pytest.mark.long
 def test_every_widget_has_a_label_and_every_chart_says_what_it_shows(app):
     """Somebody who hears the page would not know what a switch or a picture is."""
     for name in PAGES:
@@ -178,6 +180,7 @@ def test_every_widget_has_a_label_and_every_chart_says_what_it_shows(app):
             assert not without_units(spec), name
 
 
+@pytest.mark.long
 def test_a_choice_of_plan_outlives_axes_and_pages(app):
     """Somebody comparing axes would lose the plan that they look at."""
     plan = app.sidebar.selectbox(key="chosen").options[-1]
@@ -191,6 +194,7 @@ def test_a_choice_of_plan_outlives_axes_and_pages(app):
     assert not app.exception
 
 
+@pytest.mark.long
 def test_why_says_what_explain_says(app, stored):
     """The page would explain another plan, or the same with other figures."""
     chosen = app.sidebar.selectbox(key="chosen").value
@@ -205,6 +209,7 @@ def test_why_says_what_explain_says(app, stored):
     assert len(changes) == sum(line["feasible"] for line in document["one_change"])
 
 
+@pytest.mark.long
 def test_why_says_that_tables_have_changed(stored, tmp_path, monkeypatch):
     """Figures of today's tables would pass for those of the run."""
     db = tmp_path / "planner.duckdb"
@@ -230,6 +235,7 @@ def test_a_waterfall_ends_where_its_total_does():
     assert [(row["from"], row["to"]) for row in rows] == [(0.0, 5.0), (5.0, 3.0), (0.0, 3.0)]
 
 
+@pytest.mark.long
 def test_sliders_give_the_front_of_recost(app, stored, tmp_path):
     """The app would price plans by another arithmetic than the command."""
     turned(app, "what_if")
@@ -254,6 +260,7 @@ def test_sliders_give_the_front_of_recost(app, stored, tmp_path):
     assert chosen not in front or shown["usd"] == human(front[chosen], "USD")
 
 
+@pytest.mark.long
 def test_the_button_puts_prices_back(app):
     """A what-if would stay in force unseen."""
     turned(app, "what_if")
@@ -381,6 +388,7 @@ def test_every_rule_takes_a_plan_of_the_front_by_the_formula_it_shows(app, store
     assert front["days"][names.index(after["weighted sum"])] == front["days"].min()
 
 
+@pytest.mark.long
 def test_regret_and_odds_are_worked_out_when_asked_for(app, stored):
     """The page would be slow for everyone, or the table never come."""
     page = turned(app, "decide")
@@ -391,6 +399,7 @@ def test_regret_and_odds_are_worked_out_when_asked_for(app, stored):
     assert len(rows) == len(stored.front["plan"])
 
 
+@pytest.mark.long
 def test_the_report_page_makes_the_file_of_the_command(app):
     """A person would take away another report than the command writes."""
     page = turned(app, "report")
@@ -430,6 +439,7 @@ def test_plans_side_by_side_have_the_figures_of_the_archive(app, stored):
     assert rows.loc["usd", f"change: {names[-1]}"] == f"{last / first - 1:+.1%}"
 
 
+@pytest.mark.long
 def test_two_runs_differ_in_what_was_changed_between_them(stored, tmp_path, monkeypatch):
     """A price that was changed would not be named, or a fact that was not."""
     archive = Archive(Path(shutil.copy(stored.db, tmp_path)))
@@ -445,6 +455,7 @@ def test_two_runs_differ_in_what_was_changed_between_them(stored, tmp_path, monk
     assert figures(page)["Changed figures"] != "0"
 
 
+@pytest.mark.long
 def test_odds_and_sources_are_those_of_the_report(app, stored):
     """The app would decide by other draws than the report that is signed."""
     turned(app, "decide")
@@ -464,6 +475,7 @@ def test_odds_and_sources_are_those_of_the_report(app, stored):
     assert list(shares["input"]) == [one.name for one in got.sources]
 
 
+@pytest.mark.long
 def test_two_visits_at_once_keep_their_own_plans(stored, monkeypatch):
     """What one chooses would change what another reads."""
     one, other = (opened(stored.db, monkeypatch) for _ in range(2))
@@ -474,6 +486,7 @@ def test_two_visits_at_once_keep_their_own_plans(stored, monkeypatch):
     assert other.sidebar.selectbox(key="chosen").value != plan
 
 
+@pytest.mark.long
 def test_no_word_of_a_chart_is_black(app):
     """On a dark page the figures beside the bars would not be seen."""
     for name in ("front", "why", "compare", "removed", "what_if"):

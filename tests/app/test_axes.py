@@ -83,6 +83,7 @@ def test_a_metric_on_an_axis_has_a_unit(name):
     assert title_of(name, axis_unit(name, unit)).endswith("]")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_charts_of_a_report_say_in_what_they_measure(stored, language):
     """A board would ask whether the bars are thousands or millions."""
@@ -92,6 +93,7 @@ def test_the_charts_of_a_report_say_in_what_they_measure(stored, language):
     assert not [title for spec in specs for title in without_units(spec)]
 
 
+@pytest.mark.long
 def test_the_charts_of_a_purchase_report_say_in_what_they_measure(gated):
     """A buyer would not know what the caps are of."""
     blocks = purchase_paper(reported(Archive(gated), "1", "1")).blocks

@@ -1,5 +1,6 @@
 """The slider of the model's error: what it does to the odds of plans on several chips."""
 
+import pytest
 from conftest import STUDY, ran
 
 from planner.archive.store import Archive
@@ -9,6 +10,7 @@ from planner.pages.error_band import Counted, held, odds_of
 CHIPS = '"H100-SXM", "H200-SXM", "A100-80GB-SXM", "L40S"'
 
 
+@pytest.mark.long
 def test_the_more_the_model_errs_the_less_a_chip_is_sure_of_its_place(tmp_path):
     """The slider would move bars alone, and a plan be shown as safe as if speeds were known."""
     text = STUDY.replace('"H100-SXM", "A100-80GB-SXM"', CHIPS).replace(

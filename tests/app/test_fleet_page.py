@@ -74,6 +74,7 @@ def test_rows_of_charts_are_the_documents_own_figures(gated):
     assert names == ["this plan", "rent everything", "all at once", "do nothing"]
 
 
+@pytest.mark.long
 def test_other_pages_open_on_a_purchase_plan(gated, monkeypatch):
     """A page would end in a traceback for want of a training run."""
     for name in ("front", "why", "removed", "assumptions"):
@@ -86,6 +87,7 @@ def test_other_runs_are_told_what_the_page_is_for(stored, monkeypatch):
     assert "purchase plans" in page.info[0].value
 
 
+@pytest.mark.long
 def test_a_purchase_plan_is_reported_on_the_page(gated, monkeypatch):
     """The page would refuse what the command writes."""
     page = opened(gated, monkeypatch, "report")
@@ -96,6 +98,7 @@ def test_a_purchase_plan_is_reported_on_the_page(gated, monkeypatch):
     assert page.session_state["report"][1].startswith(b"%PDF")
 
 
+@pytest.mark.long
 def test_a_purchase_report_says_what_to_order_and_what_it_assumes(gated):
     """A board would read a number of servers and not of which chip, and no source of a price."""
     got = reported(Archive(gated), "1")
@@ -115,6 +118,7 @@ LEFT_IN_ENGLISH = re.compile(
 )
 
 
+@pytest.mark.long
 def test_a_purchase_report_is_there_in_chinese(gated):
     """A board would be shown a page in two languages, or another amount in one of them."""
     got = reported(Archive(gated), "1")
@@ -140,6 +144,7 @@ def test_a_purchase_report_is_there_in_chinese(gated):
     assert purchase_bytes(got, "xlsx", "zh").startswith(b"PK")
 
 
+@pytest.mark.long
 def test_a_purchase_report_says_what_the_plan_hangs_on(gated):
     """A board would sign a point, and not see which price moves it, nor how far."""
     got = reported(Archive(gated), "1")
@@ -157,6 +162,7 @@ def test_a_purchase_report_says_what_the_plan_hangs_on(gated):
     assert all(one.best <= one.value for one in found.cases)
 
 
+@pytest.mark.long
 def test_what_servers_do_to_a_plan_is_their_price_less_what_is_left(gated):
     """The tornado would move another sum than the one that is paid for servers."""
     archive = Archive(gated)

@@ -38,6 +38,7 @@ def built(tmp_path_factory):
     return stored(tmp_path_factory, "where_to_build")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["front", "why", "what_if", "removed", "assumptions"])
 def test_a_purchase_can_be_looked_at_on_every_page(bought, name, monkeypatch):
     """A page would end in a traceback for want of a training run."""
@@ -55,6 +56,7 @@ def test_one_option_in_two_scenarios_is_two_points(bought):
     assert len(set(ids_of(front))) == len(front["plan"]) == 3
 
 
+@pytest.mark.long
 def test_why_can_be_asked_at_every_place_of_the_plan(built, monkeypatch):
     """A site that lost, or another price of carbon, could not be looked at."""
     monkeypatch.setenv("PLANNER_DB", str(built))
@@ -74,6 +76,7 @@ def test_why_can_be_asked_at_every_place_of_the_plan(built, monkeypatch):
     assert plain("p0 @ us-in @ carbon_usd_per_t = 400") in page.main.caption[0].value
 
 
+@pytest.mark.long
 def test_a_limit_of_a_scenario_stands_among_the_limits(bought, monkeypatch):
     """The budget that binds would not be in the table of limits."""
     monkeypatch.setenv("PLANNER_DB", str(bought))
@@ -94,6 +97,7 @@ def what_if(db, monkeypatch):
     return page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("chip", "usd", "key", "given"),
     [
@@ -129,6 +133,7 @@ def chosen_of(page, db, chip):
     )
 
 
+@pytest.mark.long
 def test_what_is_a_scenario_has_no_slider(built, monkeypatch):
     """A price for all scenarios would tell plans of the front as not sold."""
     page = what_if(built, monkeypatch)
@@ -139,6 +144,7 @@ def test_what_is_a_scenario_has_no_slider(built, monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_sliders_compare_plans_within_their_scenario(built, monkeypatch):
     """Every plan would be told to have left, and the chosen one not to be sold."""
     page = what_if(built, monkeypatch)

@@ -46,6 +46,7 @@ def pair_db(tmp_path_factory):
     return db
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", [None, "why", "what_if", "decide", "compare", "removed"])
 def test_every_page_draws_a_run_of_two_pools(pair_db, monkeypatch, page):
     """A person who plans two pools, of one plan each, would meet a traceback."""

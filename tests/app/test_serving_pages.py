@@ -47,6 +47,7 @@ def serving_db(tmp_path_factory):
     return db
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", [None, "why", "what_if", "removed", "assumptions"])
 def test_every_page_draws_a_serving_run(serving_db, monkeypatch, page):
     """A person who plans a service would meet a traceback."""
@@ -76,6 +77,7 @@ def test_a_serving_plan_stands_under_its_roof_and_sends_what_a_hand_counts(servi
     assert found.roof.flop_per_s < found.roof.roof_flop_per_s
 
 
+@pytest.mark.long
 def test_why_shows_roof_and_bytes_of_a_serving_plan(serving_db, monkeypatch):
     """A planner of services would be told less than one of training."""
     monkeypatch.setenv("PLANNER_DB", str(serving_db))

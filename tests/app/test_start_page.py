@@ -48,6 +48,7 @@ def test_every_fault_of_a_study_stands_with_its_line(page):
     assert not [b for b in page.button if b.key == "run_study"]
 
 
+@pytest.mark.long
 def test_a_study_runs_in_a_process_of_its_own_and_is_found_again(page, tmp_path):
     """A page that is loaded again would lose the run."""
     written(page, SHORT)

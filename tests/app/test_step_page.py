@@ -77,6 +77,7 @@ def test_the_chart_marks_what_is_critical(bars):
     assert len(spec["encoding"]["y"]["sort"]) == 4
 
 
+@pytest.mark.long
 def test_why_replays_the_step_of_a_plan(stored, monkeypatch):
     """The page would promise a replay and show none."""
     monkeypatch.setenv("PLANNER_DB", str(stored.db))

@@ -193,6 +193,7 @@ SOME_VALUES = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(
     name=st.sampled_from(sorted(model_names())),

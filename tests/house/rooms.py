@@ -3,7 +3,7 @@
 import ast
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,17 +40,26 @@ class Room:
     def lines(self):
         return len(self.path.read_text().splitlines())
 
+    @cached_property
+    def nodes(self):
+        """Every node of the tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def imports(self):
         """Every module it imports, wherever in the file, with the line."""
-        for node in ast.walk(self.tree):
+        found = []
+        for node in self.nodes:
             if isinstance(node, ast.Import):
-                yield from ((alias.name, node.lineno) for alias in node.names)
+                found += [(alias.name, node.lineno) for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
-                yield (node.module if node.level == 0 else self.floor), node.lineno
+                found.append((node.module if node.level == 0 else self.floor, node.lineno))
+        return found
 
+    @cached_property
     def functions(self):
         """Every function and method, with the classes and functions around it."""
-        yield from _functions(self.tree, ())
+        return list(_functions(self.tree, ()))
 
 
 def _functions(node, around):
@@ -65,8 +74,10 @@ def _functions(node, around):
 @cache
 def rooms(*floors):
     """All rooms of some floors; of all when none is named."""
+    if floors:
+        return [room for room in rooms() if room.floor in floors]
     paths = []
-    for floor in floors or FLOORS:
+    for floor in FLOORS:
         single = ROOT / f"{floor}.py"
         paths += [single] if single.exists() else sorted((ROOT / floor).rglob("*.py"))
     return [Room(path, ast.parse(path.read_text())) for path in paths]

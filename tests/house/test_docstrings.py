@@ -8,7 +8,7 @@ from rooms import is_public, rooms
 
 
 def public(room):
-    for names, function in room.functions():
+    for names, function in room.functions:
         if is_public(names):
             yield ".".join(names), function
 

@@ -59,7 +59,7 @@ def test_imports_only_go_down(room):
     allowed = FLOORS[: FLOORS.index(room.floor) + 1]
     up = [
         f"{room.name}:{line} imports {module}"
-        for module, line in room.imports()
+        for module, line in room.imports
         if is_ours(module) and module.split(".")[0] not in allowed
     ]
     assert not up
@@ -70,7 +70,7 @@ def test_pages_are_opened_by_the_app_alone():
     inwards = [
         f"{room.name}:{line} imports {module}"
         for room in rooms()
-        for module, line in room.imports()
+        for module, line in room.imports
         if module.startswith("planner.pages")
         and room.name != "app.py"
         and not room.name.startswith("planner/pages/")
@@ -83,7 +83,7 @@ def test_each_library_is_imported_in_its_rooms_only(room):
     """Changing a library would mean changing the house."""
     strangers = [
         f"{room.name}:{line} imports {module}"
-        for module, line in room.imports()
+        for module, line in room.imports
         if not is_stdlib(module)
         and not is_ours(module)
         and module.split(".")[0] != "studies"
@@ -97,7 +97,7 @@ def test_nothing_is_imported_by_a_string(room):
     """An import written as text would pass every check above."""
     calls = [
         f"{room.name}:{node.lineno}"
-        for node in ast.walk(room.tree)
+        for node in room.nodes
         if isinstance(node, ast.Name | ast.Attribute)
         and (getattr(node, "id", "") or getattr(node, "attr", ""))
         in ("import_module", "__import__")
@@ -137,19 +137,20 @@ def test_rooms_are_small_and_named_by_an_idea():
     assert not nameless
 
 
+@pytest.mark.long
 def test_functions_are_small(capsys):
     """Formulas would hide in long functions, as in the tools that went before."""
     with capsys.disabled():
         print()
         for floor in FLOORS:
             found = rooms(floor)
-            lengths = sorted(_length(f) for room in found for _, f in room.functions())
+            lengths = sorted(_length(f) for room in found for _, f in room.functions)
             if lengths:
                 print(_line(floor, found, lengths))
     long = [
         f"{room.name}:{function.lineno} {'.'.join(names)}: {_length(function)} lines"
         for room in rooms()
-        for names, function in room.functions()
+        for names, function in room.functions
         if _length(function) > LONGEST_FUNCTION_LINES
     ]
     assert len(long) <= len(rooms()) // 20, long

@@ -58,7 +58,7 @@ def test_no_other_room_names_an_algorithm_to_branch_on_it(folder):
         f"{room.name}:{node.lineno}"
         for room in rooms("simkernel")
         if f"/{folder}/" not in room.name
-        for node in ast.walk(room.tree)
+        for node in room.nodes
         if isinstance(node, ast.Compare)
         for side in (node.left, *node.comparators)
         if isinstance(side, ast.Constant) and side.value in names

@@ -27,11 +27,11 @@ ENDS = ("low", "typ", "typical", "high")
 
 def quantities(room):
     """Parameters and fields that hold numbers, with their line."""
-    for names, function in room.functions():
+    for names, function in room.functions:
         arguments = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
         if is_public(names):
             yield from ((a.arg, a.lineno) for a in arguments if _is_quantity(a.annotation))
-    for node in ast.walk(room.tree):
+    for node in room.nodes:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             fields = [line for line in node.body if isinstance(line, ast.AnnAssign)]
             yield from ((f.target.id, f.lineno) for f in fields if _is_quantity(f.annotation))

@@ -82,6 +82,7 @@ def still_there(archive):
     return archive.physical("1")["plan"].tolist() == ["p0", "p1"]
 
 
+@pytest.mark.long
 def test_a_killed_run_keeps_every_batch_it_committed(tmp_path):
     """A power cut would lose a night's work, or leave a file that does not open."""
     path = tmp_path / "planner.duckdb"
@@ -175,6 +176,7 @@ def test_whoever_waits_gets_in(written):
     assert len(written.physical("last")["plan"]) == 600
 
 
+@pytest.mark.long
 def test_two_writers_take_turns(written):
     """Two runs in one workspace would lose rows or share a number."""
     body = """
@@ -334,6 +336,7 @@ except BadFile as fault:
 """
 
 
+@pytest.mark.long
 def test_a_full_disk_loses_only_the_batch_in_flight(tmp_path):
     """A full disk at night would take the earlier hours with it."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))"
@@ -344,6 +347,7 @@ def test_a_full_disk_loses_only_the_batch_in_flight(tmp_path):
     assert plans.tolist() == [str(i) for i in range(20_000 * len(batches))]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="mounting needs root")
 def test_a_full_file_system_loses_only_the_batch_in_flight(tmp_path):
     """The same on a real file system without room, where the log cannot grow either."""

@@ -175,6 +175,7 @@ def test_a_plan_that_only_lacks_a_price_leaves_with_three(study):
     assert "missing_fact" not in limits
 
 
+@pytest.mark.long
 def test_a_run_leaves_as_its_plans_do(study):
     """A script would look for a softer limit where a price is all that is missing."""
     study.write_text(DENSE.replace("[costing]", '[costing]\nacquire = "lease"'))
@@ -289,6 +290,7 @@ def is_open_to_all(path):
     return all(os.stat(folder).st_mode & 0o005 == 0o005 for folder in (path, *path.parents))
 
 
+@pytest.mark.long
 def test_a_read_only_folder_is_told(workspace):
     """A person would see the words of a library, after the sweep."""
     if os.getuid() == 0 and not is_open_to_all(Path(costdata.__file__).parent):
@@ -311,6 +313,7 @@ def test_a_read_only_folder_is_told(workspace):
 FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))\n"
 
 
+@pytest.mark.long
 def test_a_full_disk_keeps_what_was_there(db, workspace):
     """A full disk at night would take the earlier runs with it."""
     (db.parent / "x.toml").write_text(DENSE)
@@ -328,6 +331,7 @@ def test_a_full_disk_keeps_what_was_there(db, workspace):
     assert states[-1] in ("failed", "interrupted")
 
 
+@pytest.mark.long
 def test_an_interrupt_keeps_what_is_done(tmp_path):
     """Ctrl-C in a long run would throw away the hours before it."""
     (tmp_path / "x.toml").write_text(MANY)
@@ -350,6 +354,7 @@ def test_an_interrupt_keeps_what_is_done(tmp_path):
     assert text.startswith("STOPPED EARLY: ")
 
 
+@pytest.mark.long
 def test_a_stop_from_another_process_ends_the_run(tmp_path):
     """A run on another screen could only be killed."""
     (tmp_path / "x.toml").write_text(MANY)
@@ -372,6 +377,7 @@ def test_a_stop_from_another_process_ends_the_run(tmp_path):
     assert planner("runs", "--db", db, "--json").document["runs"][0]["state"] == "stopped"
 
 
+@pytest.mark.long
 def test_a_killed_run_is_told_and_its_file_opens(tmp_path):
     """A power cut would leave a run that looks alive for ever, or a file that does not open."""
     (tmp_path / "x.toml").write_text(MANY)

@@ -131,6 +131,7 @@ def same_answer(one, other):
         assert one[name] == other[name]
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_mid_run_changes_nothing(farm, tmp_path):
     """A front would hang on which machines happened to live, or hold a plan twice."""
     whole = planner("run", study_in(tmp_path / "a"), "--db", tmp_path / "a.duckdb", "--json")
@@ -149,6 +150,7 @@ def test_a_worker_killed_in_mid_run_changes_nothing(farm, tmp_path):
     assert len(set(plans)) == len(plans)
 
 
+@pytest.mark.long
 def test_replays_on_workers_of_which_one_is_killed_are_those_of_one_process(farm, tmp_path):
     """A night of replays would hang on one machine, or a plan be replayed and counted twice."""
     for side in ("a", "b"):
@@ -171,6 +173,7 @@ def test_replays_on_workers_of_which_one_is_killed_are_those_of_one_process(farm
     assert answer.document["tiers"]["replayed"] == 8 == told.read_text().count("replay")
 
 
+@pytest.mark.long
 def test_a_worker_with_another_program_gets_no_work(farm, tmp_path):
     """Figures of two releases would stand in one front."""
     (tmp_path / "strange.py").write_text(STRANGE)
@@ -204,6 +207,7 @@ def test_an_engine_that_cannot_be_meant_is_refused(words, said, tmp_path):
     assert not (tmp_path / "x.duckdb").exists()
 
 
+@pytest.mark.long
 def test_where_nobody_answers_it_is_said(tmp_path):
     """A person would read a traceback of somebody else's library."""
     (tmp_path / "x.toml").write_text(DENSE)

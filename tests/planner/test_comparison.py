@@ -52,6 +52,7 @@ def test_a_ratio_that_is_a_metric_has_its_value(capped):
             )
 
 
+@pytest.mark.long
 def test_the_text_prints_the_percentages(capped):
     """A person at a terminal would get less than a script."""
     text = " ".join(planner("explain", "last", *capped[0]).out.split())
@@ -70,6 +71,7 @@ def test_the_way_back_undoes_the_way_there(capped):
             assert back["metrics"][name]["change"] == -line["change"]
 
 
+@pytest.mark.long
 def test_training_plans_are_compared_at_one_place(workspace, dense):
     """A cheaper site would be sold as a better plan; joules per token by hand."""
     words = ("--site", "se", "--db", workspace.db, "--json")
@@ -97,6 +99,7 @@ def test_a_name_is_compared_at_the_site_where_the_plan_is_judged(workspace, dens
         assert document["plan"]["site"] == document["against"]["site"]
 
 
+@pytest.mark.long
 def test_rows_of_one_plan_in_two_scenarios_can_be_compared(tmp_path):
     """What a dearer rent changes could not be asked."""
     db = tmp_path / "x.duckdb"
@@ -145,6 +148,7 @@ def test_ratios_have_a_name_each():
     assert len({ratio.name for ratio in RATIOS}) == len(RATIOS)
 
 
+@pytest.mark.long
 def test_a_plan_that_breaks_a_limit_says_so(workspace, dense):
     """A cheap plan that cannot meet the deadline would look like a bargain."""
     over = next(plan_name(a["key"]) for a in dense.alone if not a["feasible"])

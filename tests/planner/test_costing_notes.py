@@ -11,6 +11,7 @@ OF_ONE_RUN = ("priced", "sweep_s")
 WHAT_IF = DENSE.replace("[axes]", "[axes]\nscaleout_gbytes_per_s = 100")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "settings", "said"),
     [
@@ -39,6 +40,7 @@ def test_a_run_priced_anew_says_what_a_fresh_run_says(tmp_path, text, settings, 
     assert all(f"{name}: {ours[name]}" in shown for name in said)
 
 
+@pytest.mark.long
 def test_a_price_of_a_purchase_is_told_idle_where_chips_are_rented(workspace):
     """A price would be set and nothing would move, in silence."""
     words = ["recost", "1", "--set", "costing.acquire=on_demand", "--db", workspace.db]

@@ -124,6 +124,7 @@ def test_an_infeasible_candidate_is_told_in_words(study):
     assert "nearest feasible: " in answer.out
 
 
+@pytest.mark.long
 def test_sites_are_not_mixed(tmp_path):
     """A plan would be feasible by the price of one site and the carbon of another."""
     study = tmp_path / "x.toml"
@@ -278,6 +279,7 @@ def test_every_axis_has_a_change_that_shows():
     assert names == {*CHANGES, *CHANGES_OF_DENSE, "data_parallel"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_no_axis_is_a_dead_knob(experts, study, is_dense):
     """A setting would be taken and change nothing (astra-sim#207)."""
@@ -338,6 +340,7 @@ PINS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_no_term_of_costing_and_no_pin_is_dead(study):
     """A price would be typed in and change nothing."""
     base = evaluated(study)["metrics"]

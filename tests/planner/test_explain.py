@@ -119,6 +119,7 @@ def test_the_text_shows_parts_shares_and_changes(workspace):
     assert [word for word in words if word not in text] == []
 
 
+@pytest.mark.long
 def test_a_plan_by_place_or_name_and_no_other(workspace):
     """A wrong name would end in a traceback, or explain some other plan."""
     row = workspace.documents[0]["front"][1]

@@ -80,6 +80,7 @@ def test_sharded_weights_are_read_back_as_the_plan_shards_them(workspace, plan, 
     assert int(flags["--num-distributed-optimizer-instances"]) * 8 == 16 * 2
 
 
+@pytest.mark.long
 def test_a_launch_is_for_the_chips_it_runs_on(tmp_path):
     """A Slurm script for CUDA would be handed over for another maker."""
     study = tmp_path / "amd.toml"
@@ -91,6 +92,7 @@ def test_a_launch_is_for_the_chips_it_runs_on(tmp_path):
     assert "does not run on MI300X" in answer.err
 
 
+@pytest.mark.long
 def test_hardware_alone_has_a_bill_of_materials(tmp_path):
     """Whoever buys hardware asks for it first."""
     study = Path(__file__).parents[2] / "studies" / "power_capped_site.toml"

@@ -151,6 +151,7 @@ def test_what_an_engine_cannot_do_between_pools_is_refused(engine, way, changes,
         script(engine, way, **changes)
 
 
+@pytest.mark.long
 def test_stored_pools_are_exported_and_ordered(tmp_path):
     """The command would know plans of one pool alone; an order would miss a pool."""
     db = tmp_path / "pools.duckdb"

@@ -194,6 +194,7 @@ def test_what_a_serving_engine_cannot_do_is_refused(engine, axes, told):
         script(engine, **axes)
 
 
+@pytest.mark.long
 def test_a_stored_serving_plan_is_exported(tmp_path):
     """The command would know training plans alone."""
     db = tmp_path / "chat.duckdb"

@@ -64,6 +64,7 @@ def small(tmp_path):
     return model_of(BASE, tmp_path)
 
 
+@pytest.mark.long
 def test_the_command_tells_the_recorded_and_the_asked_step(small):
     """A person could not ask without writing a program."""
     words = ("extrapolate", RECORDED, "--model", small)

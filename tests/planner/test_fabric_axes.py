@@ -102,6 +102,7 @@ def test_fabrics_are_counted_priced_and_told(tmp_path):
     assert {"dcn.hop_s", "dcn.trunk_s"} <= set(found["dcn"]["facts_used"])
 
 
+@pytest.mark.long
 def test_a_cluster_that_three_layers_cannot_join_is_infeasible_and_warns_of_nothing(tmp_path):
     """A million devices would print warnings of NumPy, and blame failures for it."""
     study = tmp_path / "huge.toml"

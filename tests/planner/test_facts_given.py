@@ -83,6 +83,7 @@ def test_a_price_that_nobody_checked_counts_until_a_price_is_given():
     assert after["unverified_facts"] == before["unverified_facts"] - 1
 
 
+@pytest.mark.long
 def test_the_count_is_of_the_facts_that_are_listed():
     """The number of doubts and their list would be two truths."""
     for name in ("buy_or_rent", "where_to_build"):

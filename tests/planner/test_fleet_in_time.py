@@ -49,6 +49,7 @@ def test_a_long_program_searched_apart_finds_what_a_short_one_finds():
     assert len(program.linear.row_low) == len(written.linear.row_low) - 1
 
 
+@pytest.mark.long
 def test_time_ends_a_long_program_with_its_best_plan_and_its_gap():
     """A buyer would wait for hours, or be shown a plan as best that is not."""
     one = long_one(45)
@@ -72,6 +73,7 @@ def test_no_time_gives_no_plan_and_says_so(monkeypatch):
     assert not plan.is_there
 
 
+@pytest.mark.long
 def test_a_long_program_without_a_plan_is_infeasible():
     """A plan that cannot exist would be told as one that takes longer."""
     one = long_one(60)

@@ -116,6 +116,7 @@ def crowded():
     return with_stream(one, options=[*options, Option("r", count, 1.0)])
 
 
+@pytest.mark.long
 def test_when_time_is_up_the_best_plan_has_its_gap():
     """A plan that nobody proved would be called the best."""
     found = Program(crowded()).solve(COST, gap_frac=0.0, limit_s=0.7)
@@ -125,6 +126,7 @@ def test_when_time_is_up_the_best_plan_has_its_gap():
         assert found.gap_frac > 0
 
 
+@pytest.mark.long
 def test_a_program_decided_by_windows_keeps_every_rule_and_states_its_gap(monkeypatch):
     """A plan over ten years would be wrong by more than it says, or none be found in the time."""
     one = crowded()

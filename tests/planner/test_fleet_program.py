@@ -146,6 +146,7 @@ def test_what_cannot_be_meant_is_refused_at_once():
     assert len(caught.value.faults) == 3
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(
     st.lists(st.integers(0, 6), min_size=2, max_size=4),
@@ -171,6 +172,7 @@ def test_more_budget_power_or_options_is_never_worse(demand, usd, rented, wacc):
         assert solved(other).value <= base * (1 + 1e-5) + 1e-6
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(
     st.lists(st.integers(1, 6), min_size=2, max_size=4),

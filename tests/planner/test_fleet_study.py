@@ -75,6 +75,7 @@ def test_what_a_purchase_plan_has_no_form_for_is_said(stored):
         assert "purchase plan" in answer.err
 
 
+@pytest.mark.long
 def test_a_limit_that_leaves_no_plan_is_named(tmp_path):
     """A buyer would not know that the site's power is in the way."""
     study = tmp_path / "tight.toml"
@@ -87,6 +88,7 @@ def test_a_limit_that_leaves_no_plan_is_named(tmp_path):
     assert set(answer.document["rejected"]) == {"power at us-tx", "power at se"}
 
 
+@pytest.mark.long
 def test_without_rent_there_is_a_plan_where_units_are_held_or_come_at_once(tmp_path):
     """Nothing to compare with would be taken for nothing to buy."""
     study = tmp_path / "own.toml"
@@ -176,6 +178,7 @@ def test_a_limit_that_no_purchase_plan_keeps_is_refused(tmp_path):
     assert answer.err.count("limited.toml:") == 3
 
 
+@pytest.mark.long
 def test_a_tonne_costs_what_two_runs_differ_by(tmp_path):
     """A price of carbon would be told that nobody who asks again can find."""
     study, db = tmp_path / "capped.toml", tmp_path / "p.duckdb"
@@ -216,6 +219,7 @@ def test_devices_are_all_chips_that_are_there_at_once(stored):
         assert "on_demand" in row["acquire"]
 
 
+@pytest.mark.long
 def test_the_report_of_a_purchase_plan_says_what_to_order(stored):
     """Management would be shown a training run's report, or none."""
     folder, db, _ = stored
@@ -230,6 +234,7 @@ def test_the_report_of_a_purchase_plan_says_what_to_order(stored):
     assert "订单清单" in (folder / "z.html").read_text()
 
 
+@pytest.mark.long
 def test_what_is_ordered_is_listed_to_the_last_item(stored):
     """A buyer would order servers without their switches, or other money than the plan has."""
     folder, db, _ = stored

@@ -329,6 +329,7 @@ def test_a_budget_for_no_unit_names_what_forbids_it(tmp_path):
     assert answer.document["nearest"]["plans"][0]["binding"] == "capex_usd"
 
 
+@pytest.mark.long
 def test_a_stored_purchase_priced_anew_is_bought_afresh(answers):
     """Dearer servers would still be counted at the old price."""
     price = "costing.all_in_usd_per_device.H100-SXM=50000"
@@ -395,6 +396,7 @@ def test_a_rented_count_without_an_end_in_money_ends_at_the_fabric():
     assert all(row["capex_usd"] == 0 and row["fabric_tiers"] == 3 for row in rows)
 
 
+@pytest.mark.long
 def test_a_cap_below_what_a_chip_draws_idle_is_no_option():
     """A chip that does nothing would be offered, at an infinite price of its speed."""
     settings = ["accelerator=all", "power_cap_frac=[0.3, 1]"]

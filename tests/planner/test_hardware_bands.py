@@ -67,6 +67,7 @@ def test_the_band_of_worth_is_that_of_what_it_is_the_difference_of():
     assert np.isnan([unknown["npv_usd"], unknown["npv_usd_low"], unknown["npv_usd_high"]]).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "name"),
     [
@@ -98,6 +99,7 @@ def test_a_price_of_the_catalogue_is_as_wide_as_its_list():
     assert units * (high - typical) <= up < units * (high - typical) * 1.1
 
 
+@pytest.mark.long
 def test_a_figure_is_inside_its_band():
     """A limit on the upper end would let in what the middle forbids."""
     for row in [*rows_of(study_of(OPEN)), *job("where_to_build"), *job("power_capped_site")]:
@@ -107,6 +109,7 @@ def test_a_figure_is_inside_its_band():
                 assert row[f"{name}_low"] - slack <= row[name] <= row[f"{name}_high"] + slack, name
 
 
+@pytest.mark.long
 def test_a_limit_on_the_end_of_a_band_ends_a_count():
     """A budget that must hold at dear prices would be spent at middling ones."""
     free = one()
@@ -115,6 +118,7 @@ def test_a_limit_on_the_end_of_a_band_ends_a_count():
     assert held["capex_usd_high"] <= 50e6
 
 
+@pytest.mark.long
 def test_a_rent_near_the_energy_of_work_leaves_the_band_open_above(tmp_path):
     """A use that may never be enough would have a figure and no band, without a word."""
     study, words = tmp_path / "x.toml", ("--db", tmp_path / "x.duckdb", "--json")

@@ -230,6 +230,7 @@ def device_trace(path, **about):
     return write_trace(path, events, **about)
 
 
+@pytest.mark.long
 def test_parts_of_a_device_are_kept_with_what_the_planner_counts_for_them(tmp_path, config):
     """Attention, norms, loss and optimiser of a team's own step would stay curves of others."""
     path = device_trace(tmp_path / "step.json")
@@ -246,6 +247,7 @@ def test_parts_of_a_device_are_kept_with_what_the_planner_counts_for_them(tmp_pa
     assert float(rows["optimiser"]["moved_bytes"]) == pytest.approx(30 * weights, rel=1e-5)
 
 
+@pytest.mark.long
 def test_of_several_ranks_the_optimiser_is_not_kept(tmp_path, config):
     """A share of the state would be taken for all of it."""
     path = device_trace(tmp_path / "step.json", distributedInfo={"world_size": 8})
@@ -253,6 +255,7 @@ def test_of_several_ranks_the_optimiser_is_not_kept(tmp_path, config):
     assert {row["part"] for row in rows} == set(PARTS) - {"optimiser"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -268,6 +271,7 @@ def test_parts_of_a_step_of_another_model_price_nothing(tmp_path, config, change
     assert any(why in note for note in found.notes)
 
 
+@pytest.mark.long
 def test_a_step_that_recomputes_prices_no_part(tmp_path, config):
     """Forward work in the backward pass would be charged to every plan."""
     events = json.loads(GOOD)["traceEvents"]
@@ -281,6 +285,7 @@ def test_a_step_that_recomputes_prices_no_part(tmp_path, config):
     assert any("recomputed" in note for note in found.notes)
 
 
+@pytest.mark.long
 def test_a_step_without_a_backward_pass_prices_no_part(tmp_path, config):
     """Half of a step would be scaled by measurement and half by what a stack is said to reach."""
     events = json.loads(GOOD)["traceEvents"]

@@ -55,6 +55,7 @@ def test_one_cluster_never_trains_less_than_two(need, block, reserve):
     assert (day.training <= unified(1600, need, 8, block, 0.0).training).all()
 
 
+@pytest.mark.long
 def test_the_shipped_study_compares_both_arrangements(tmp_path):
     """A person would not see what blocks, stops and the reserve cost, or what two clusters get."""
     done = planner("run", ROOT / "studies" / "mixed_cluster.toml", "--db", tmp_path / "p.duckdb",

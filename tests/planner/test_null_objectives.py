@@ -14,6 +14,7 @@ BUY_OR_RENT = STUDIES / "buy_or_rent.toml"
 SMALL = DENSE.replace(', "A100-80GB-SXM"', "").replace('"us-tx", "se", "cn-west"', '"us-tx"')
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("acquire", ["on_demand", "spot", "reserved", "lease"])
 def test_hardware_that_is_rented_has_no_worth_of_owning(acquire, tmp_path):
     """Nothing feasible, and a change that would not help, would be the answer to a fine study."""
@@ -66,6 +67,7 @@ def asked(*settings):
     return [word for one in settings for word in ("--set", one)]
 
 
+@pytest.mark.long
 def test_a_price_that_never_repays_names_the_objective_and_the_reason(tmp_path):
     """The plan shown as nearest would be said to break a limit that it keeps."""
     db, study = tmp_path / "planner.duckdb", tmp_path / "small.toml"

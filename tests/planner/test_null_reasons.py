@@ -44,6 +44,7 @@ def assert_reasoned(rows):
         assert set(row["null_reasons"].values()) <= WORDS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("acquire", ["buy", "reserved"])
 @pytest.mark.parametrize("name", ["buy_or_rent", "buy_under_power", "power_capped_site"])
 def test_every_null_of_a_purchase_has_its_reason(tmp_path, name, acquire):
@@ -94,6 +95,7 @@ def test_every_null_of_a_training_plan_has_its_reason(tmp_path, setting):
     assert document["front"][0]["null_reasons"]["market_kgco2e"] == why.NO_MARKET
 
 
+@pytest.mark.long
 def test_chips_of_one_run_have_reasons_of_their_own(tmp_path):
     """A chip with a rent would be told to have none."""
     study, words = tmp_path / "x.toml", ("--db", tmp_path / "x.duckdb", "--json")

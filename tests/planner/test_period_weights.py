@@ -75,6 +75,7 @@ def test_a_cap_holds_the_years_that_it_is_compared_with(years, cap_over_emitted,
     assert row["is_front"] == is_kept
 
 
+@pytest.mark.long
 def test_what_breaks_a_cap_is_told_in_the_period_of_the_cap(tmp_path, five):
     """A reader would compare the tonnes of a year with those of five."""
     study = tmp_path / "x.toml"

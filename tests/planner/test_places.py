@@ -50,6 +50,7 @@ def assert_is_row(document, row):
         assert found == (pytest.approx(wanted, rel=1e-12) if is_number else wanted), name
 
 
+@pytest.mark.long
 def test_each_scenario_of_a_plan_can_be_explained(rented):
     """A buyer who asks about a rent of 2 would be shown the figures of a rent of 4."""
     db, document = rented
@@ -60,6 +61,7 @@ def test_each_scenario_of_a_plan_can_be_explained(rented):
         assert answer.document["scenarios"] == RENTS
 
 
+@pytest.mark.long
 def test_each_site_in_each_scenario_can_be_explained(built):
     """A site that lost could not be asked why, and a name would stand for the winner alone."""
     db, document = built
@@ -69,6 +71,7 @@ def test_each_site_in_each_scenario_can_be_explained(built):
         assert_is_row(explained(db, row["plan"], *place).document, row)
 
 
+@pytest.mark.long
 def test_a_place_on_the_front_is_explained_as_it_stands(rented):
     """The second line of the table would be explained with the rent of the first."""
     db, document = rented
@@ -94,6 +97,7 @@ def test_a_scenario_is_named_as_shown_or_as_set(rented, words):
     assert found["metrics"]["costing_rent_usd_per_device_hour"] == 2.5
 
 
+@pytest.mark.long
 def test_thousands_of_a_figure_part_no_scenario(tmp_path_factory):
     """A budget of 200,000,000 would be read as 200."""
     db, document = shown(tmp_path_factory, "buy_under_power")
@@ -140,6 +144,7 @@ def test_a_study_without_scenarios_says_so(workspace):
     assert "this run has none" in answer.err
 
 
+@pytest.mark.long
 def test_a_training_plan_is_explained_at_the_site_asked_for(workspace):
     """The carbon of one grid would be told for the other."""
     words = ("--db", workspace.db, "--json")

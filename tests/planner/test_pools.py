@@ -74,6 +74,7 @@ def test_the_join_of_the_fronts_is_the_front_of_all_pairs():
         assert any(np.allclose(np.sort(front[name]), np.sort(c), rtol=1e-9) for c in best.T)
 
 
+@pytest.mark.long
 def test_a_study_of_pools_ends_with_a_front_in_the_archive(ran):
     """Pools that are swept and cannot be shown, explained, priced anew."""
     document, folder = ran
@@ -292,6 +293,7 @@ def test_pools_that_cannot_read_each_others_cache_are_no_pair():
         commands.evaluate_study(pooled(*ONE, "prefill.kv_precision=fp8"))
 
 
+@pytest.mark.long
 def test_the_closed_form_is_near_the_replay_of_both_pools(tmp_path):
     """A fleet would be bought on latencies that request by request are not there."""
     found = commands.replay(written(tmp_path), list(ONE), seeds=2)["replay"]

@@ -47,6 +47,7 @@ def fewest(found, codes, pool):
     return min(counts_of(engine, ready(engine, pool, columns, chip))[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", [40, 60])
 def test_one_pair_has_the_replicas_that_a_run_looks_at(times):
     """Replicas were cut where keys had room for no more, and a feasible plan told infeasible."""
@@ -57,6 +58,7 @@ def test_one_pair_has_the_replicas_that_a_run_looks_at(times):
     assert times == 40 or plan.metrics["prefill.replicas"][0] > 128
 
 
+@pytest.mark.long
 def test_one_pair_is_taken_of_a_study_with_every_axis_open(monkeypatch):
     """One plan was refused because the plans around it had more names than there are keys."""
     study = shipped()

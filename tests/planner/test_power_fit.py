@@ -40,6 +40,7 @@ def test_a_known_power_curve_is_recovered():
     assert fit.p90_error_frac < 0.01
 
 
+@pytest.mark.long
 def test_rows_marked_unusable_are_left_out(tmp_path):
     """Host-bound runs would bend the curve."""
     bad = [run(watts=1.0, batch=b, use="no", anomaly="host-bound") for b in (1, 2, 3)]
@@ -54,6 +55,7 @@ def node_file(tmp_path):
     return written(tmp_path / "nodes.csv", nodes(), NODE_COLUMNS)
 
 
+@pytest.mark.long
 def test_no_fitted_curve_leaves_its_floor_or_its_limit(tmp_path):
     """A device above its cap, or below idle, would be priced and cooled."""
     path = written(tmp_path / "runs.csv", runs(), RUN_COLUMNS)
@@ -66,6 +68,7 @@ def test_no_fitted_curve_leaves_its_floor_or_its_limit(tmp_path):
     assert curve["compute_exponent"] >= 0.3
 
 
+@pytest.mark.long
 def test_only_curves_and_quantiles_leave_the_metered_rows(tmp_path):
     """Rows without a licence would be shipped."""
     path = written(tmp_path / "runs.csv", runs(), RUN_COLUMNS)

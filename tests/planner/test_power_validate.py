@@ -75,6 +75,7 @@ def test_no_device_is_predicted_above_its_limit_or_below_its_context(tmp_path):
     assert 108.0 <= watts[0] < watts[1] <= 700.0
 
 
+@pytest.mark.long
 def test_left_out_runs_are_predicted_without_their_model(tmp_path):
     """One wild model would pull its own prediction, and the error to expect would be flattered."""
     wild = [r | {"power_w_per_gpu": 690.0} if "Llama" in r["model"] else r for r in runs()]

@@ -39,6 +39,7 @@ def closed(*settings, text=None):
     return plan, metrics
 
 
+@pytest.mark.long
 def test_a_prefix_cache_needs_fewer_devices_and_less_time_to_first_token():
     """Prompts that come back longer would cost as much as new ones."""
     _, without = closed("prefix_cache=none")

@@ -32,6 +32,7 @@ def every_row(problem):
     return np.indices(counts).reshape(len(counts), -1).T
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("example", EXAMPLES, ids=["pymoo", "optuna"])
 def test_the_documented_example_runs(example):
     """A person who copies it would be left with a traceback."""

@@ -58,6 +58,7 @@ def test_the_shipped_profiles_are_those_of_the_shipped_parameters():
     assert not differences(tables(priors.shipped, priors), TABLES)
 
 
+@pytest.mark.long
 def test_the_shipped_parameters_are_where_the_fit_ends():
     """A change of the physics would leave its profiles behind.
 
@@ -77,6 +78,7 @@ def test_no_parameter_belongs_to_a_source_or_a_model():
     assert {name.split(".", 1)[1] for name in read_priors().names} <= owners
 
 
+@pytest.mark.long
 def test_slopes_are_those_of_one_parameter_moved_at_a_time():
     """Rows repeated in one call must be priced as they are alone."""
     some = small(few()[:3])
@@ -90,6 +92,7 @@ def test_slopes_are_those_of_one_parameter_moved_at_a_time():
         assert slopes[:, k] == pytest.approx(alone, abs=1e-9)
 
 
+@pytest.mark.long
 def test_a_fit_finds_the_parameters_that_made_the_speeds():
     """On runs without error and with weak priors nothing but the truth is left."""
     some = small(few())
@@ -179,6 +182,7 @@ def test_a_protocol_that_cannot_be_is_told(protocol, where, told):
         commands_validate.validate([TRAIN], protocol, where)
 
 
+@pytest.mark.long
 def test_one_factor_takes_the_middle_of_each_group_away():
     """What is left of a source is its spread, not its level."""
     where = ["accelerator=A100-80GB-SXM"]

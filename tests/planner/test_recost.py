@@ -83,6 +83,7 @@ def test_pricing_anew_is_sweeping_afresh(stored, settings):
     assert front_hash(again.study, ours) == front_hash(again.study, theirs)
 
 
+@pytest.mark.long
 def test_the_command_gives_the_document_of_a_fresh_run(stored, tmp_path):
     """A script could not tell what was priced anew from what was run, or not read it at all."""
     settings = sets([*COSTINGS["price"], *COSTINGS["cap"]])
@@ -126,6 +127,7 @@ def test_blocks_of_any_size_give_one_front(dense, monkeypatch, rows, settings):
     assert ours.chips == theirs.chips == ("A100-80G-SXM", "H100-SXM")
 
 
+@pytest.mark.long
 def test_show_explain_diff_and_another_price_work_on_a_priced_run(stored):
     """What was priced anew could be looked at once and never again."""
     before = stored.front("1")
@@ -200,6 +202,7 @@ def test_a_run_without_a_whole_front_is_refused(tmp_path):
         repriced(archive, run, ())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "settings"),
     [

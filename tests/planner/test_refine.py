@@ -62,6 +62,7 @@ def watched(monkeypatch):
     return seen
 
 
+@pytest.mark.long
 def test_tiers_have_a_front_each_and_say_how_far_they_agree(driver, tmp_path, watched):
     """Replayed and computed latencies would be compared as if they were of one kind."""
     run = ran(tmp_path, driver)
@@ -90,6 +91,7 @@ def test_tiers_have_a_front_each_and_say_how_far_they_agree(driver, tmp_path, wa
     json.dumps(document, allow_nan=False)
 
 
+@pytest.mark.long
 def test_every_accelerator_is_replayed(tmp_path, watched):
     """A chip that the closed form wrongs would be out of the running for good."""
     document = commands.show(tmp_path / "x.duckdb", ran(tmp_path, "sweep").run)
@@ -99,6 +101,7 @@ def test_every_accelerator_is_replayed(tmp_path, watched):
     assert not any(first[2:])
 
 
+@pytest.mark.long
 def test_the_same_seed_replays_the_same_and_finds_the_same(driver, tmp_path, watched):
     """Nobody could check a front that was found by luck."""
     found = []
@@ -110,6 +113,7 @@ def test_the_same_seed_replays_the_same_and_finds_the_same(driver, tmp_path, wat
     assert found[0] == found[1]
 
 
+@pytest.mark.long
 def test_a_run_that_is_ended_among_its_replays_goes_on(driver, tmp_path, monkeypatch, watched):
     """Hours of replays would be paid for again."""
     monkeypatch.setattr(running, "FLUSH_S", 0.0)
@@ -136,6 +140,7 @@ def test_a_run_that_is_ended_among_its_replays_goes_on(driver, tmp_path, monkeyp
     assert sum(map(len, told)) == SOME
 
 
+@pytest.mark.long
 def test_replays_by_several_processes_are_those_of_one(tmp_path, monkeypatch):
     """A front would hang on how many cores a machine has."""
     monkeypatch.setattr(replays_room, "BEGIN_S", 0.0)
@@ -150,6 +155,7 @@ def test_replays_by_several_processes_are_those_of_one(tmp_path, monkeypatch):
     assert found[0][1]["replayed"] == 8
 
 
+@pytest.mark.long
 def test_the_closed_form_evaluates_nothing_for_the_replays(tmp_path, monkeypatch, watched):
     """Every candidate near the front would be paid for twice after a sweep that saw them all."""
     counted, serve = [], PHYSICS["serve"]
@@ -165,6 +171,7 @@ def test_the_closed_form_evaluates_nothing_for_the_replays(tmp_path, monkeypatch
     assert sum(counted) == run.summary.evaluated == 24
 
 
+@pytest.mark.long
 def test_neighbours_of_the_replayed_front_are_looked_at_and_not_counted_again(
     tmp_path, monkeypatch, watched
 ):
@@ -183,6 +190,7 @@ def test_neighbours_of_the_replayed_front_are_looked_at_and_not_counted_again(
     assert run.summary.evaluated == 24
 
 
+@pytest.mark.long
 def test_a_plan_whose_bounds_break_gets_the_fleet_that_keeps_them(tmp_path):
     """A fleet sized by a formula would be sold although its replay misses what was asked for."""
     tight = ("workload.chat.slo.ttft_s_p95=0.11", "workload.chat.peak_utilisation_frac=1.0",

@@ -42,6 +42,7 @@ def said(study, folder):
     return {line["limit"]: line for line in done.summary.nearest["relaxations"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_limit_relaxed_as_said_is_enough_and_a_per_cent_less_is_not(name, tmp_path):
     """A person would ask for a month more, and be told no again; or for more than it takes."""
@@ -58,6 +59,7 @@ def test_a_limit_relaxed_as_said_is_enough_and_a_per_cent_less_is_not(name, tmp_
         assert not is_feasible(bound.moved(study, less), tmp_path)
 
 
+@pytest.mark.long
 def test_two_limits_that_forbid_everything_each_give_together(tmp_path):
     """A person would relax one limit after the other, and neither would help."""
     study = study_of(with_lines(DENSE, days="days = 3\nusd = 2e4"))
@@ -94,6 +96,7 @@ def test_a_relaxed_limit_is_rounded_to_the_safe_side(name, value, wanted):
     assert Bound(name, 1.0).outward(value) == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_space_too_large_to_sweep_is_searched_and_says_so(tmp_path, monkeypatch):
     """Hours of sweeps would follow a run, or a relaxation found by luck be sold as the least."""
     monkeypatch.setattr(relaxed, "chosen", lambda *given: Choice("evolve", "for a test"))

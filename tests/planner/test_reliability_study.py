@@ -89,6 +89,7 @@ def test_a_spare_host_in_the_domain_spares_the_domain():
     assert (units(pair), units(pair, whole)) == (114, 115)
 
 
+@pytest.mark.long
 def test_an_unknown_rate_gives_what_a_plan_needs_and_no_date(evaluated):
     """A guess would stand where a buyer has to ask the maker."""
     limit = "limits.days=20.0"

@@ -147,6 +147,7 @@ def test_a_chinese_report_speaks_chinese(got):
         Say("fr")
 
 
+@pytest.mark.long
 def test_a_pdf_and_a_page_are_made_without_a_browser(db, got):
     """Management would get no file on a machine without one."""
     found = pdf(paper(got, "zh"))
@@ -158,6 +159,7 @@ def test_a_pdf_and_a_page_are_made_without_a_browser(db, got):
     assert "https://" not in page.replace("https://www.w3.org", "") or "src=" not in page
 
 
+@pytest.mark.long
 def test_hostile_names_are_text_everywhere(db):
     """A study's name would run as code in a browser or in a spreadsheet."""
     found = gather(Archive(db), "2")
@@ -181,6 +183,7 @@ def test_the_lines_of_the_sheet_are_the_run(which, request):
             assert lines[name] == pytest.approx(found.value(name), rel=1e-9), name
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not recalculated.OFFICE, reason=recalculated.WHY_NOT)
 def test_the_sheet_worked_out_anew_is_the_run_and_a_price_moves_it_as_recost_does(
     db, owned, tmp_path
@@ -222,6 +225,7 @@ def _without_a_front(folder):
     gather(Archive(own), "1")
 
 
+@pytest.mark.long
 def test_the_command_writes_the_sentence_and_the_file(db, tmp_path):
     """A script would not know what was decided."""
     answer = planner("report", "1", "--to", tmp_path / "a.xlsx", "--db", db, "--json")
@@ -294,6 +298,7 @@ def test_the_register_is_of_the_plan_and_of_what_the_study_gives(got):
     assert got.record.start.study_text.strip() in "\n".join(said)
 
 
+@pytest.mark.long
 def test_a_limit_that_the_end_of_the_band_breaks_is_told(db, tmp_path):
     """A deadline that is missed in one of ten cases would be sold as kept."""
     study = tmp_path / "late.toml"

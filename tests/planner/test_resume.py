@@ -93,6 +93,7 @@ def same_answer(one, other):
     )
 
 
+@pytest.mark.long
 def test_a_run_in_three_parts_ends_like_one(driver, tmp_path, monkeypatch):
     """The hours before a stop would be lost, or counted twice."""
     whole = run_of(driver, tmp_path / "whole.duckdb")
@@ -107,6 +108,7 @@ def test_a_run_in_three_parts_ends_like_one(driver, tmp_path, monkeypatch):
     assert f"of run {parts[1].run} were kept" in parts[-1].summary.notes["resumed"]
 
 
+@pytest.mark.long
 def test_no_plan_is_evaluated_twice(driver, tmp_path, monkeypatch):
     """A replay of an hour would be paid for again after every stop."""
     import planner.search.seam as seam
@@ -130,6 +132,7 @@ def test_no_plan_is_evaluated_twice(driver, tmp_path, monkeypatch):
     assert len({repr(row) for row in seen}) == len(seen)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["sweep", "evolve", "sample"])
 def test_a_stop_from_elsewhere_ends_every_driver(name, tmp_path, monkeypatch):
     """A person would have to kill a search, and could not see what it found."""
@@ -148,6 +151,7 @@ def test_a_stop_from_elsewhere_ends_every_driver(name, tmp_path, monkeypatch):
     assert 0 < done.summary.evaluated < 5000
 
 
+@pytest.mark.long
 def test_a_run_without_a_feasible_plan_goes_on(driver, tmp_path, monkeypatch):
     """The least-violating plans of the first part would be forgotten."""
     whole = run_of(driver, tmp_path / "whole.duckdb", **NEVER)
@@ -160,6 +164,7 @@ def test_a_run_without_a_feasible_plan_goes_on(driver, tmp_path, monkeypatch):
     assert len(nearest) == 10
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on(driver, tmp_path):
     """A machine that went down in the night would have worked for nothing.
 
@@ -186,6 +191,7 @@ def test_a_killed_run_goes_on(driver, tmp_path):
     assert is_whole(db, document["run"])
 
 
+@pytest.mark.long
 def test_a_run_that_finished_is_not_gone_on_with(tmp_path):
     """A script that always says --resume would add nothing for ever."""
     first = run_of("sweep", tmp_path / "x.duckdb")
@@ -194,6 +200,7 @@ def test_a_run_that_finished_is_not_gone_on_with(tmp_path):
     same_answer(first, second)
 
 
+@pytest.mark.long
 def test_a_run_of_other_inputs_is_not_gone_on_with(tmp_path):
     """Plans of another study would be on the front."""
     run_of("sweep", tmp_path / "x.duckdb", {"budget": Budget(400)})

@@ -50,6 +50,7 @@ def run_of(engine, folder, **options):
     return run_study(engine, Archive(folder / "x.duckdb"), workers=1, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("driver", "algorithm"), DRIVERS)
 def test_a_driver_asks_for_every_plan_once_and_for_legal_ones_only(driver, algorithm):
     """Crossover of dependent axes leaves layouts that cannot be (optuna#2371); points are asked
@@ -66,6 +67,7 @@ def test_a_driver_asks_for_every_plan_once_and_for_legal_ones_only(driver, algor
     assert len(set(asked)) == len(asked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["nsga2", "age_moea"])
 def test_the_last_plans_of_a_small_space_are_found(algorithm):
     """Two of 720 plans were never asked for, and the space was called exhausted."""
@@ -79,6 +81,7 @@ def test_the_last_plans_of_a_small_space_are_found(algorithm):
     assert sorted(asked) == sorted(legal.tolist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("driver", "algorithm"), DRIVERS)
 def test_the_same_seed_asks_for_the_same_plans(driver, algorithm):
     """NSGA-III of pymoo 0.6.2 came to another front with every run (pymoo#794)."""
@@ -93,6 +96,7 @@ def test_the_same_seed_asks_for_the_same_plans(driver, algorithm):
     assert told[0] != told[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("driver", "algorithm"), DRIVERS)
 def test_where_nothing_is_feasible_the_nearest_plans_and_limits_are_told(
     driver, algorithm, tmp_path
@@ -123,6 +127,7 @@ def test_copies_with_five_objectives_are_sorted(algorithm):
     assert nondominated(points).sum() == nondominated(np.unique(points, axis=0)).sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["age_moea", "nsga2"])
 def test_scores_without_a_number_do_not_end_a_search(algorithm):
     """A plan without a price would end the run, or win it (optuna#2169, #3738)."""
@@ -151,6 +156,7 @@ def test_a_plan_enters_once_for_each_site_that_is_not_beaten():
     assert list(zip(rows.tolist(), sites.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 1)]
 
 
+@pytest.mark.long
 def test_a_space_of_1e15_is_searched_within_its_budget(tmp_path):
     """A sweep of it would not end within a lifetime, and nothing would say so."""
     engine = engine_of(HUGE)
@@ -163,6 +169,7 @@ def test_a_space_of_1e15_is_searched_within_its_budget(tmp_path):
         assert 0 <= plan_key(plan) < engine.space.key_count
 
 
+@pytest.mark.long
 def test_the_choice_says_why():
     """A person could not tell a proved front from one that was found."""
     small = chosen(engine_of(DENSE), Budget(), True)
@@ -183,6 +190,7 @@ def test_a_kind_that_is_only_swept_says_so(tmp_path):
     assert 'wanted "auto" or "sweep"' in answer.err
 
 
+@pytest.mark.long
 def test_a_journal_can_be_opened_beside_the_archive(tmp_path):
     """Nobody who knows Optuna could watch the search with what they have."""
     import optuna
@@ -203,6 +211,7 @@ def test_a_journal_can_be_opened_beside_the_archive(tmp_path):
     assert {"site", "accelerator", "devices"} <= set(best[0].params)
 
 
+@pytest.mark.long
 def test_a_journal_tells_which_trials_break_a_limit(tmp_path):
     """A plan that cannot be would stand among the best in optuna-dashboard.
 
@@ -226,6 +235,7 @@ def test_a_journal_tells_which_trials_break_a_limit(tmp_path):
     assert {trial.number for trial in told.best_trials} <= fits
 
 
+@pytest.mark.long
 def test_a_lock_on_the_journal_that_a_killed_run_left_is_told_and_broken(tmp_path):
     """A search would wait for ever for a process that is no more (optuna#5921)."""
     study = tmp_path / "x.toml"
@@ -258,6 +268,7 @@ def test_faults_of_the_table_are_told(line, said, tmp_path):
     assert said in answer.err or said in answer.out
 
 
+@pytest.mark.long
 def test_the_command_takes_a_driver(tmp_path):
     """The study file would have to be changed for every try."""
     study = tmp_path / "x.toml"

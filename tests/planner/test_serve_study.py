@@ -73,6 +73,7 @@ def test_every_metric_of_the_contract_is_there_with_its_band(ran):
             assert low <= row[metric.name] <= high, metric.name
 
 
+@pytest.mark.long
 def test_a_front_is_explained_recosted_and_shown(ran):
     """The other commands would know training alone."""
     document, folder = ran

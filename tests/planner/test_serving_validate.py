@@ -55,6 +55,7 @@ def test_shipped_errors_stay_where_the_fit_left_them(document):
     assert found["output_tokens_per_s"]["rank_tau"] > 0.8
 
 
+@pytest.mark.long
 def test_kernels_alone_come_near_without_any_run_that_was_fitted():
     """What a user's operator timings are worth could not be told from what was fitted to runs."""
     found = commands_validate.validate(FILES[:1], "kernels", [])["metrics"]
@@ -113,6 +114,7 @@ def test_one_factor_per_chip_takes_the_level_of_each_chip_away():
         assert np.median(np.log(ratios[chips == chip])) == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.long
 def test_a_left_out_model_has_no_say_in_its_prediction():
     """Doubling the measured figures of the model left out must not move its prediction."""
     where = ["backend=vllm", "precision=fp8"]

@@ -89,6 +89,7 @@ levels = {
 }
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.data(), st.sampled_from([MOE, DENSE]), st.sampled_from([1, 7, 4096]))
 def test_the_space_equals_brute_force(data, model, size):

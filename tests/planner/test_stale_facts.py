@@ -51,6 +51,7 @@ def test_tables_that_did_not_change_are_not_said_to_have(edited):
     assert not {"facts", "stored"} & set(edited[2]["notes"])
 
 
+@pytest.mark.long
 def test_explain_says_that_tables_changed_and_by_how_much(edited):
     """Two figures of one plan would differ without a word."""
     db, front, _ = edited
@@ -66,6 +67,7 @@ def test_explain_says_that_tables_changed_and_by_how_much(edited):
     assert text.count(words) == 1
 
 
+@pytest.mark.long
 def test_a_comparison_says_it_too(edited):
     """Differences of today would be read as those of the run."""
     db, front, _ = edited
@@ -74,6 +76,7 @@ def test_a_comparison_says_it_too(edited):
     assert CHANGED in planner(*words).out
 
 
+@pytest.mark.long
 def test_the_text_of_recost_says_it_and_its_explanation_has_moved_no_figure(edited):
     """The note would be for programs only."""
     db, _, _ = edited

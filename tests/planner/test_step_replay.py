@@ -153,6 +153,7 @@ def test_the_command_replays_a_training_study(tmp_path):
     assert planner("replay", file, *settings, "--size").code == 2
 
 
+@pytest.mark.long
 def test_a_run_replays_training_plans_and_keeps_their_gaps(tmp_path):
     """The loop of tiers would serve requests alone, and the gap of a plan be forgotten."""
     asked = study("tp=[1, 2]", "search.replay=2")
@@ -170,6 +171,7 @@ def test_a_run_replays_training_plans_and_keeps_their_gaps(tmp_path):
     assert np.isfinite(rows["gap_shared_ports_s"]).all()
 
 
+@pytest.mark.long
 def test_gaps_of_a_run_widen_the_bands_of_its_plans_priced_anew_too(tmp_path):
     """What replays found the closed form to be off by would be kept, and believed by nobody."""
     axes = ("tp=[1, 2]", "mbs=[1, 2]", "recompute=['selective', 'full']")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from costdata.catalog import load
 from planner.space.blocks import bills, blocks, columns, make_space
 from planner.space.rule import ChipSizes, ModelCounts
@@ -29,6 +31,7 @@ def _size(catalog, name):
     return ChipSizes(facts.domain_options, facts.devices_per_host, known or ("none",))
 
 
+@pytest.mark.long
 def test_the_main_job_has_a_million_candidates_that_can_exist():
     """The sweep would look at a toy, or run for longer than a minute."""
     space = make_space(read_study(SHIPPED / "deepseek_v3_training.toml"), DEEPSEEK_V3, sizes())

@@ -21,6 +21,7 @@ def ran(text, folder):
     return run_study(prepare(study_of(text)), Archive(folder / "x.duckdb"), workers=1)
 
 
+@pytest.mark.long
 def test_a_target_forbids_nothing_and_is_told_of_every_plan(tmp_path):
     """A wish would be taken for a limit, or forgotten."""
     plain, wished = ran(DENSE, tmp_path), ran(DENSE + WISHES, tmp_path)
@@ -38,6 +39,7 @@ def test_a_target_forbids_nothing_and_is_told_of_every_plan(tmp_path):
         assert front["target_shortfall_frac"][i] == pytest.approx(worst, abs=1e-12)
 
 
+@pytest.mark.long
 def test_plans_are_ranked_by_how_near_they_come(tmp_path):
     """Two wishes that no plan meets would leave a person without the best compromise."""
     ranked = ran(DENSE + WISHES + RANKED, tmp_path)

@@ -83,6 +83,7 @@ def test_the_year_of_a_flat_price_bills_no_calendar(dense):
     assert supply_given(study.costing) is None
 
 
+@pytest.mark.long
 def test_a_run_and_an_explanation_tell_it(workspace):
     """The money of the bill would be told in one place and looked for in another."""
     told = workspace.documents[0]["notes"]["electricity"]

@@ -33,6 +33,7 @@ def trace_of(db, run):
     return trace["batches"], trace["reference"]
 
 
+@pytest.mark.long
 def test_the_trace_ends_at_the_front_that_is_stored(engine, tmp_path):
     """A person would stop a search that still grows, or wait for one that does not."""
     done = run_study(engine, Archive(tmp_path / "x.duckdb"), workers=1)
@@ -47,6 +48,7 @@ def test_the_trace_ends_at_the_front_that_is_stored(engine, tmp_path):
     assert volumes[-1] == pytest.approx(hypervolume(points / origin - 1.0, 0.0), rel=1e-9)
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_measures_from_where_it_began(engine, tmp_path):
     """Two halves of a run could not be drawn as one curve."""
     archive = Archive(tmp_path / "x.duckdb")
@@ -59,6 +61,7 @@ def test_a_run_that_goes_on_measures_from_where_it_began(engine, tmp_path):
     assert all(a["seconds"] <= b["seconds"] for a, b in zip(after, after[1:], strict=False))
 
 
+@pytest.mark.long
 def test_show_tells_how_the_front_grew_and_from_where(engine, tmp_path):
     """A number without its reference point compares with nothing."""
     db = tmp_path / "x.duckdb"

@@ -67,6 +67,7 @@ def test_a_reservation_is_compared_as_paid_for_every_hour():
     assert hourly["rent_npv_usd"] == pytest.approx(whole["rent_npv_usd"] / 2)
 
 
+@pytest.mark.long
 def test_a_plan_to_compare_with_takes_that_rent_of_the_catalogue():
     """A purchase would be compared with a reservation whatever is asked."""
     asked = [f"costing.rent_plan={name}" for name in ("reserved", "on_demand", "spot")]

@@ -51,6 +51,7 @@ def row(case_id, **changes):
     return TruthRow({**found.cells, **changes}, found.where)
 
 
+@pytest.mark.long
 def test_every_usable_row_is_predicted_or_told_why_not():
     """A row that fits badly could vanish without a word."""
     told = len(everything().predictions) + len(everything().unsupported)
@@ -59,6 +60,7 @@ def test_every_usable_row_is_predicted_or_told_why_not():
     assert len(everything().predictions) >= 350
 
 
+@pytest.mark.long
 def test_a_row_alone_is_predicted_as_in_the_whole_file():
     """If false, an error would depend on which other rows were looked at."""
     whole = {(p.row.case_id, p.row.text("metric")): p.predicted for p in everything().predictions}
@@ -318,6 +320,7 @@ def test_scaling_is_the_change_of_speed_per_device_from_few_to_many():
     assert len(found["scaling"]["beyond"]) == 2
 
 
+@pytest.mark.long
 def test_the_command_prints_one_document_with_the_promised_keys(tmp_path):
     """A script that reads the JSON would meet a missing key or a stray word."""
     app = typer.Typer()
@@ -365,6 +368,7 @@ def test_bands_of_other_sources_hold_nine_left_out_runs_in_ten():
     assert 0.85 <= np.mean(inside) <= 0.95
 
 
+@pytest.mark.long
 def test_the_page_on_accuracy_is_what_its_command_writes():
     """Its tables would tell the errors of an earlier physics."""
     paths = (TRAIN, LEFT_OUT, TRAIN.parent / "natural_experiments.csv")

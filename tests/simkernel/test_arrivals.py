@@ -94,6 +94,7 @@ def test_a_profile_is_followed_step_by_step():
     assert counts / len(found) == pytest.approx(profile / 8, abs=0.005)
 
 
+@pytest.mark.long
 def test_bursts_against_heffes_and_lucantoni():
     """The index of dispersion of a two-state process is known; bursts would be too mild."""
     burst_s, quiet_s, peak = 10.0, 40.0, 3.0

@@ -164,6 +164,7 @@ def test_copies_begin_and_end_their_steps_together():
     assert np.all(result.is_served)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("concurrency", [0, 24])
 def test_skipped_steps_of_copies_are_the_steps_one_by_one(concurrency):
     """A quick replay would be another one, by hand or by machine."""

@@ -17,6 +17,7 @@ TIGHT = 150
 """Blocks of 16 tokens that two long requests of `stream` do not fit in."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batching", BATCHING)
 @pytest.mark.parametrize("overhead_s", [0.0, 0.25])
 def test_littles_law(batching, overhead_s):

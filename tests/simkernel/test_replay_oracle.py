@@ -22,6 +22,7 @@ def test_against_vidur_every_request_has_its_times():
     assert not np.any(result.totals.extended_steps)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "run",
     [Run(is_compiled=False), Run(can_skip=False), Run(has_token_times=True), Run(logged_steps=99)],

@@ -115,6 +115,7 @@ def test_running_like_steps_as_one_changes_no_bit(batching, pool_blocks, concurr
     assert same(skipped, stepped)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batching", BATCHING)
 def test_compiled_and_interpreted_agree_to_the_bit(batching):
     """The compiler would read a policy otherwise than Python does."""
@@ -132,6 +133,7 @@ def test_a_policy_that_serves_nobody_is_stopped(monkeypatch):
         replay(stream(3), fleet(), SECONDS, Run(is_compiled=False))
 
 
+@pytest.mark.long
 def test_a_policy_that_makes_no_token_is_stopped(monkeypatch):
     """Steps would go by, evict and reset, and never a token."""
 

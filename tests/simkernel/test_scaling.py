@@ -67,6 +67,7 @@ def test_the_peak_over_the_mean_falls_in_copies_only(bursty):
     assert peak_over_mean(compressed(bursty, 50).requests, 1.0 / 50) == pytest.approx(one)
 
 
+@pytest.mark.long
 def test_with_a_short_shift_the_spread_falls_to_that_of_averages_over_it(bursty):
     """Bursts would be thought gone, or thought to add up as if all users came at once."""
     over = superposed(bursty, 200, rng(), shift_s=20.0).requests

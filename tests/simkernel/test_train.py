@@ -73,6 +73,7 @@ def step_s(model, plan, changed=None):
 quick = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.long
 @quick
 @given(plan=plans(), expert=plans(experts=True))
 def test_terms_are_never_negative_and_sum_to_the_step(plan, expert):
@@ -86,6 +87,7 @@ def test_terms_are_never_negative_and_sum_to_the_step(plan, expert):
         assert np.isfinite(step.time.total[0])
 
 
+@pytest.mark.long
 @quick
 @given(rows=st.lists(plans(experts=True), min_size=2, max_size=6))
 def test_a_block_equals_its_rows_one_at_a_time_in_any_order(rows):
@@ -100,6 +102,7 @@ def test_a_block_equals_its_rows_one_at_a_time_in_any_order(rows):
             assert getattr(turned, ledger).total[-1 - i] == pytest.approx(one, rel=1e-12)
 
 
+@pytest.mark.long
 @quick
 @given(
     plan=plans(experts=True),
@@ -115,6 +118,7 @@ def test_more_bandwidth_or_peak_is_never_slower(plan, name, factor):
     assert step_s(MOE, plan, better)[0] <= step_s(MOE, plan, base)[0] * (1 + 1e-12)
 
 
+@pytest.mark.long
 @quick
 @given(
     plan=plans(experts=True),
