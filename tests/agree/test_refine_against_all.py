@@ -65,6 +65,7 @@ def front_of(scores):
     return points[nondominated(points)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", SMALL)
 def test_a_twentieth_of_the_replays_finds_the_front(name, seed):

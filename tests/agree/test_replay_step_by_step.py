@@ -202,6 +202,7 @@ def served_by(replicas, batching, routing, limits):
     return Fleet(replicas, batching, routing, **{**limits, "token_budget": budget})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batching", ["continuous", "chunked_prefill", "sarathi"])
 @settings(max_examples=150)
 @given(situation=situations())

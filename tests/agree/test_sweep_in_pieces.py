@@ -108,6 +108,7 @@ def test_two_processes_give_the_same_front_as_one():
         same_result(result, whole[index])
 
 
+@pytest.mark.long
 def test_bills_done_in_any_order_give_the_same_run(monkeypatch, tmp_path):
     """Which process happened to be faster would show in the front."""
     engine, whole = swept("deepseek_v3_training")

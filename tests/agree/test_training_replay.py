@@ -200,6 +200,7 @@ def test_a_pair_is_what_the_closed_form_makes_of_it():
     assert pipeline.seconds[1, PAIR] == times.pair_s[0]
 
 
+@pytest.mark.long
 def test_every_depth_ends_on_shared_links_and_its_phases_grow_with_passes():
     """SimAI 270: a replay of more than two stages would hang, or events multiply."""
     per_layer = []

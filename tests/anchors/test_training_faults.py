@@ -139,6 +139,7 @@ def test_simai_239_a_message_of_64_kib_takes_its_latency_and_its_bytes():
             assert 1e-6 < found < 14e-6 + 2 * 65536 / 50e9
 
 
+@pytest.mark.long
 def test_simai_241_a_chip_without_measured_products_is_marked_and_its_band_no_narrower(deepseek):
     """A guess would stand among measured figures and look as sure."""
     measured = deepseek("accelerator=H100-SXM", "ep=8")["metrics"]
@@ -202,6 +203,7 @@ def test_llm_analysis_19_a_layer_has_two_norms():
     assert parameters(model).total == pytest.approx(6_738_415_616, rel=1e-12)
 
 
+@pytest.mark.long
 def test_megatron_1784_activations_of_deepseek_move_with_the_expert_groups(deepseek):
     """Experts would be kept as one dense layer, however they are shared out."""
     plain, cut, spread = (

@@ -153,6 +153,7 @@ def test_changes_are_over_the_baseline_that_is_chosen(app, stored):
     assert np.allclose(shown["usd over baseline"], wanted, atol=1e-9)
 
 
+@pytest.mark.long
 def test_no_more_than_the_front_and_5000_points_are_sent(app, stored, monkeypatch):
     """A browser would be sent a million plans, and hang."""
     app.toggle(key="keep_beside").set_value(True).run()
@@ -275,6 +276,7 @@ def test_the_button_puts_prices_back(app):
     assert not app.code
 
 
+@pytest.mark.long
 def test_more_error_counted_moves_the_front_and_the_bars(app):
     """The slider would be of nothing, and a plan within a hair of its limit look safe."""
 
@@ -372,6 +374,7 @@ def test_fronts_are_told_apart_in_words():
     assert words == "3 plans at sites on the front: 1 stayed, 2 came, 1 left."
 
 
+@pytest.mark.long
 def test_every_rule_takes_a_plan_of_the_front_by_the_formula_it_shows(app, stored):
     """A page of decisions would name a plan that its own formula does not take."""
     page = turned(app, "decide")

@@ -29,6 +29,7 @@ def visit(tmp_path, monkeypatch):
     return opened
 
 
+@pytest.mark.long
 def test_the_form_writes_studies_that_can_be_run(visit):
     """Somebody who has never seen a study file would be told what is wrong with ours."""
     page = visit("start")

@@ -27,6 +27,7 @@ def opened(db, monkeypatch, name="fleet"):
     return page
 
 
+@pytest.mark.long
 def test_a_purchase_plan_is_told_whole(gated, monkeypatch):
     """A buyer would not see what to order by when, or what it is compared with."""
     page = opened(gated, monkeypatch)
@@ -46,6 +47,7 @@ def test_a_purchase_plan_is_told_whole(gated, monkeypatch):
     assert "renting everything would cost" in told
 
 
+@pytest.mark.long
 def test_each_future_has_a_calendar_of_its_own(gated, monkeypatch):
     """What waits for an observation would be shown as if it were sure."""
     page = opened(gated, monkeypatch)
@@ -81,6 +83,7 @@ def test_other_pages_open_on_a_purchase_plan(gated, monkeypatch):
         assert not opened(gated, monkeypatch, name).error
 
 
+@pytest.mark.long
 def test_other_runs_are_told_what_the_page_is_for(stored, monkeypatch):
     """A training run would end in a traceback."""
     page = opened(stored.db, monkeypatch)

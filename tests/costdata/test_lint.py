@@ -30,6 +30,7 @@ def test_our_tables_are_clean():
     assert lint() == []
 
 
+@pytest.mark.long
 def test_our_rows_given_again_by_a_user_are_clean(tmp_path):
     """A user could not copy one of our rows to change one figure of it."""
     for table, rows in read_ours().items():

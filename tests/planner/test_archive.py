@@ -137,6 +137,7 @@ def test_readings_together_see_one_moment(archive):
     archive.fail_run(run, "closed again: the file can be written")
 
 
+@pytest.mark.long
 def test_writing_loads_no_pandas(tmp_path):
     """Each small run would take a fifth longer."""
     body = (
@@ -257,6 +258,7 @@ def test_a_repriced_run_shows_its_parents_physics(archive):
     assert archive.plan(child, "p0")["front"]["usd"].tolist() == [3.0]
 
 
+@pytest.mark.long
 def test_runs_are_found_by_what_a_person_types(archive):
     """A person would have to copy whole ids."""
     runs = [archive.begin_run(START) for _ in range(11)]

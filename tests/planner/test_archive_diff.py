@@ -29,6 +29,7 @@ def archive(tmp_path):
     return Archive(tmp_path / "planner.duckdb")
 
 
+@pytest.mark.long
 def test_a_run_does_not_differ_from_its_repetition(archive):
     """Reproducibility could not be shown: noise would read as change."""
     began = start(axes={"devices": [8]})

@@ -124,6 +124,7 @@ def test_a_kill_inside_a_batch_loses_that_batch_only(written):
         assert connection.execute("SELECT count(*) FROM physical").fetchall() == [(2,)]
 
 
+@pytest.mark.long
 def test_a_kill_between_errands_of_one_opening_keeps_those_done(written):
     """Batches written together would be lost together, or a column with the rows before it."""
     body = """
@@ -159,6 +160,7 @@ def test_a_locked_file_names_who_holds_it(written):
     assert still_there(written)
 
 
+@pytest.mark.long
 def test_whoever_waits_gets_in(written):
     """An app that looks while a run writes would show an error instead of a moment's delay."""
     body = """
@@ -301,6 +303,7 @@ def public_folder():
         os.chmod(folder, 0o755)
 
 
+@pytest.mark.long
 def test_a_read_only_folder_is_said(public_folder):
     """A person would see a stack of internals instead of which permission is missing."""
     body = f"""

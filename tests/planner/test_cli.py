@@ -33,6 +33,7 @@ def test_every_command_has_help(command):
     assert "Usage" in answer.out
 
 
+@pytest.mark.long
 def test_json_is_the_only_thing_on_stdout(workspace):
     """A script would read a table or a warning as data."""
     words = ("--db", workspace.db, "--json")
@@ -43,6 +44,7 @@ def test_json_is_the_only_thing_on_stdout(workspace):
         assert answer.document
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [("run",), ("evaluate", "--set", "zero_stage=3")])
 def test_a_person_gets_text(tmp_path, words):
     """A person at a terminal would get JSON, or nothing."""
@@ -58,6 +60,7 @@ def test_a_person_gets_text(tmp_path, words):
     assert "days" in answer.out
 
 
+@pytest.mark.long
 def test_nothing_feasible_leaves_with_one_and_names_limits_and_the_nearest(tmp_path):
     """An empty list would be the whole answer (optuna#6242)."""
     study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"
@@ -80,6 +83,7 @@ def test_nothing_feasible_leaves_with_one_and_names_limits_and_the_nearest(tmp_p
     assert "beyond days" in text.out
 
 
+@pytest.mark.long
 def test_money_alone_can_forbid_everything_and_the_nearest_is_told(tmp_path):
     """Only physical limits would have a nearest plan."""
     study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"

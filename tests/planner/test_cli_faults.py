@@ -405,6 +405,7 @@ def test_a_killed_run_is_told_and_its_file_opens(tmp_path):
     assert count == 2
 
 
+@pytest.mark.long
 def test_a_run_in_a_thread_needs_no_signals(study):
     """The app could not run a study beside its pages."""
     answers = []

@@ -60,6 +60,7 @@ def test_the_text_prints_the_percentages(capped):
         assert words in text
 
 
+@pytest.mark.long
 def test_the_way_back_undoes_the_way_there(capped):
     """The sign would depend on the order of the words."""
     (plan, _, other, *db), there = capped[0], capped[1].document
@@ -88,6 +89,7 @@ def test_training_plans_are_compared_at_one_place(workspace, dense):
         assert document["metrics"]["usd"][side] == m["usd"]
 
 
+@pytest.mark.long
 def test_a_name_is_compared_at_the_site_where_the_plan_is_judged(workspace, dense):
     """Two plans off the front, each at its own best site, would differ by their sites."""
     front = {row["plan"] for row in workspace.documents[0]["front"]}

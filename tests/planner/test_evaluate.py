@@ -299,6 +299,7 @@ def test_no_axis_is_a_dead_knob(experts, study, is_dense):
     assert not dead
 
 
+@pytest.mark.long
 def test_every_schedule_differs_from_the_plain_one(experts):
     """A schedule would be listed and priced as another (astra-sim#207)."""
     plain = evaluated(experts, *BASE, *CHANGES["schedule"])["metrics"]

@@ -133,6 +133,7 @@ def test_a_plan_by_place_or_name_and_no_other(workspace):
         assert answer.out == "" or answer.document["exit_code"] == answer.code
 
 
+@pytest.mark.long
 def test_places_are_those_of_the_table_that_a_person_sees(workspace, tmp_path):
     """A person would read the first line and have another plan explained."""
     text = planner("show", "1", "--db", workspace.db).out

@@ -103,6 +103,7 @@ def test_hardware_alone_has_a_bill_of_materials(tmp_path):
     assert sum(row["usd"] for row in rows) == pytest.approx(plan["metrics"]["capex_usd"], rel=1e-9)
 
 
+@pytest.mark.long
 def test_rows_have_the_published_columns_in_order(exported):
     """A tool that reads FOCUS would refuse the file: 43 columns, alphabetical (FOCUS 1.0)."""
     found = exported("focus.csv")
@@ -114,6 +115,7 @@ def test_rows_have_the_published_columns_in_order(exported):
         assert row["ChargeCategory"] in ("Usage", "Purchase")
 
 
+@pytest.mark.long
 def test_cost_rows_sum_to_the_plan(exported, plan):
     """Finance would find another total than the planner's: to 1e-9 of it."""
     found = totals(exported("focus.csv")["rows"])
@@ -181,6 +183,7 @@ def read_back(script):
     return flags, {k: int(v) for k, v in re.findall(r"#SBATCH --(\S+)=(\d+)", script)}
 
 
+@pytest.mark.long
 def test_a_script_read_back_is_the_plan(exported, plan):
     """Another batch or degree would run than the one that was priced."""
     flags, slurm = read_back(exported("launch")["text"])

@@ -49,6 +49,7 @@ def recorded_steps():
     return [Shape(**{name: int(text) for name, text in row.items()}) for row in rows], seconds
 
 
+@pytest.mark.long
 def test_other_shapes_take_what_the_recorded_one_says(tmp_path):
     """Another batch, sequence, depth or width would be bought for by a guess."""
     shapes, seconds = recorded_steps()
@@ -79,6 +80,7 @@ def test_the_command_tells_the_recorded_and_the_asked_step(small):
     assert "1 x 4 sequences of 256 tokens" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("setting", "words"),
     [

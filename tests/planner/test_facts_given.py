@@ -73,6 +73,7 @@ def test_a_figure_of_a_scenario_is_given():
     assert "us-avg.regions.usd_per_kwh" not in names_of(hardware_of(text))
 
 
+@pytest.mark.long
 def test_a_price_that_nobody_checked_counts_until_a_price_is_given():
     """The count would be the same for a quote and a guess."""
     chip = "accelerator=GB300"

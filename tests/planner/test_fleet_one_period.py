@@ -85,6 +85,7 @@ def test_a_plan_of_one_period_is_what_one_computes_by_hand(alone, case):
     assert worth["+$10M in all"]["worth"] == pytest.approx(with_usd * each, rel=1e-9, abs=1.0)
 
 
+@pytest.mark.long
 def test_a_plan_of_one_period_is_the_best_row_of_the_static_sweep(alone):
     """Two parts of the planner would buy different clusters with the same money."""
     static = read_study(ROOT / "studies" / "buy_under_power.toml", catalogue_names())
@@ -110,6 +111,7 @@ def test_a_mix_of_whole_units_beats_one_kind(study, catalog):
     assert np.isfinite(plan.bound)
 
 
+@pytest.mark.long
 def test_units_of_hardware_alone_draw_what_they_draw_at_work(study, catalog):
     """A carbon limit would pass that is broken three times over: idle watts all year."""
     axes = MappingProxyType({**study.axes, "accelerator": ("H100-SXM",)})

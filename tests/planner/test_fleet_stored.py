@@ -136,6 +136,7 @@ def test_the_plan_of_before_is_told_beside_the_one_of_now(stored):
     )
 
 
+@pytest.mark.long
 def test_another_calendar_is_solved_from_the_same_sweeps(stored):
     """A budget would need the sweeps again, or be taken in silence as the old one."""
     db, (first, _, _) = stored
@@ -164,6 +165,7 @@ def test_the_stored_decisions_are_those_of_the_calendar(stored):
     assert not {"decided", "asked"} & set(first["front"][0])
 
 
+@pytest.mark.long
 def test_a_stored_plan_is_replayed_without_solving(stored):
     """A replay would be of a plan that nobody has seen."""
     db, (first, _, _) = stored

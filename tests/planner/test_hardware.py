@@ -79,6 +79,7 @@ def test_what_is_left_of_power_and_money_is_told(bought):
     assert row["stranded_usd"] == pytest.approx(1.1e6)
 
 
+@pytest.mark.long
 def test_more_money_and_more_power_are_worth_what_solving_again_gives(bought):
     """A slope would promise 31.25 servers for ten million, and something for a megawatt."""
     row = bought[200e6, "H100-SXM"]
@@ -303,6 +304,7 @@ def test_explaining_an_option_adds_up(answers):
     assert {line["axis"] for line in document["one_change"]} >= {"accelerator"}
 
 
+@pytest.mark.long
 def test_one_option_is_evaluated_with_its_count():
     """A buyer asks whether this many fit, and how many would."""
     study = STUDIES / "buy_under_power.toml"
@@ -318,6 +320,7 @@ def test_one_option_is_evaluated_with_its_count():
     assert planner("evaluate", study, "--set", "nodes=640").code == 1
 
 
+@pytest.mark.long
 def test_a_budget_for_no_unit_names_what_forbids_it(tmp_path):
     """An empty front without a reason sends a person back to a spreadsheet."""
     study = STUDIES / "buy_under_power.toml"
@@ -373,6 +376,7 @@ def test_hardware_that_nobody_rents_out_is_counted(tmp_path):
     assert planner("evaluate", study).code == 3
 
 
+@pytest.mark.long
 def test_an_objective_without_a_figure_is_counted_apart_from_a_price(tmp_path):
     """What has a price would be called unsold, or be gone without a reason."""
     study = tmp_path / "x.toml"
@@ -447,6 +451,7 @@ def test_a_unit_that_leaves_its_host_power_is_taken(pins, host_w):
     assert hosts_w / row["purchase_units"] == pytest.approx(host_w, abs=1e-6)
 
 
+@pytest.mark.long
 def test_nearest_options_name_their_scenario(tmp_path):
     """One option would be told once a scenario, with nothing to tell the lines apart."""
     study = tmp_path / "x.toml"

@@ -55,6 +55,7 @@ def test_what_the_buyer_does_not_give_keeps_its_band():
     assert band(row, "operational_kgco2e") == (1.0, 1.0)
 
 
+@pytest.mark.long
 def test_the_band_of_worth_is_that_of_what_it_is_the_difference_of():
     """The figure that decides between owning and renting would come without a doubt."""
     row = one(RENT)

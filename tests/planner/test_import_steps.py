@@ -64,6 +64,7 @@ def check_step(told):
         assert model["products_per_micro_batch"][name] == BASE.layers
 
 
+@pytest.mark.long
 def test_a_recorded_step_is_recognised_part_by_part(config):
     """A team's step would be one number of which nobody knows what it is made of."""
     check_step(told_of(RECORDED, model=str(config)))
@@ -75,6 +76,7 @@ def test_a_step_that_runs_here_is_recognised(tmp_path, config):
     check_step(told_of(record(tmp_path / "step.json", BASE), model=str(config)))
 
 
+@pytest.mark.long
 def test_a_step_without_its_model_is_told_by_kinds(config):
     """A trace whose model nobody names would not be read at all."""
     told = told_of(RECORDED)
@@ -82,6 +84,7 @@ def test_a_step_without_its_model_is_told_by_kinds(config):
     assert "model" not in told
 
 
+@pytest.mark.long
 def test_another_model_is_seen_to_be_another(tmp_path):
     """A plan would be priced by the measured step of a model that it does not train."""
     path = tmp_path / "wide.json"

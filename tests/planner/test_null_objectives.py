@@ -97,6 +97,7 @@ def test_chips_that_nobody_leases_are_said_to_have_no_price(tmp_path):
     assert "has a price to lease; give costing.rent_usd_per_device_hour" in why
 
 
+@pytest.mark.long
 def test_an_objective_that_some_options_lack_leaves_the_others_a_front(tmp_path):
     """One chip without a rent would empty the front of all."""
     db, study = tmp_path / "planner.duckdb", tmp_path / "open.toml"

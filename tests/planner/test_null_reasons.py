@@ -63,6 +63,7 @@ def test_every_null_of_a_purchase_has_its_reason(tmp_path, name, acquire):
         assert found == {owned if acquire == "buy" else why.NOT_OWNED}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -82,6 +83,7 @@ def test_a_purchase_that_never_equals_a_rent_says_why(tmp_path, settings, words)
     assert found == {words}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("setting", ["", "on_demand"])
 def test_every_null_of_a_training_plan_has_its_reason(tmp_path, setting):
     """The market-based carbon would be missing without a word."""

@@ -98,6 +98,7 @@ def test_units_do_not_change_the_front(points, scales):
     assert np.array_equal(nondominated(scaled), nondominated(points))
 
 
+@pytest.mark.long
 @given(TABLES, st.randoms(use_true_random=False))
 def test_groups_are_fronts_of_their_own(points, random):
     """The plans of one hardware bill would be judged against those of another."""

@@ -102,6 +102,7 @@ def test_a_cap_that_ends_a_count_is_filled_over_the_whole_life(years):
     assert twice["purchase_units"] < 0.6 * row["purchase_units"]
 
 
+@pytest.mark.long
 def test_a_life_that_differs_between_scenarios_is_told_as_such(tmp_path):
     """One number of years would be written over rows of two."""
     study = tmp_path / "x.toml"

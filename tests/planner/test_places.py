@@ -157,6 +157,7 @@ def test_a_training_plan_is_explained_at_the_site_asked_for(workspace):
         assert found["sites"] == ["us-tx", "se", "cn-west"]
 
 
+@pytest.mark.long
 def test_the_text_names_the_place_and_the_others(rented, built):
     """A person at a terminal would not know which scenario is before him."""
     text = " ".join(planner("explain", "last", "1", "--db", rented[0]).out.split())

@@ -105,6 +105,7 @@ def test_every_deployed_device_is_paid_and_powered(ran):
         assert [row[f"{p}.devices"] for p in POOLS] == degree
 
 
+@pytest.mark.long
 def test_a_report_pays_and_tells_the_hardware_of_both_pools(ran):
     """Its bands and workbook had the first pool's hardware alone, and its left over and spare."""
     document, folder = ran
@@ -124,6 +125,7 @@ def test_a_report_pays_and_tells_the_hardware_of_both_pools(ran):
     assert capex == pytest.approx(got.value("capex_usd"), rel=1e-12)
 
 
+@pytest.mark.long
 def test_an_uncertain_price_moves_the_hardware_of_both_pools(ran):
     """The second pool would keep its list price while the first one's is drawn."""
     document, folder = ran

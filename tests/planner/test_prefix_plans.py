@@ -73,6 +73,7 @@ def test_a_stream_without_hashes_gains_nothing_and_loses_nothing():
     assert cached == pytest.approx(plain, rel=1e-9, nan_ok=True)
 
 
+@pytest.mark.long
 def test_a_column_with_and_without_is_each_of_them_alone():
     """Rows of a sweep would change with the company they are in."""
     engine = prepare(study(*ONE[:-1], 'routing=["least_loaded","cache_aware"]'))

@@ -48,6 +48,7 @@ def test_the_documented_example_runs(example):
     assert "p" in done.stdout
 
 
+@pytest.mark.long
 def test_a_problem_holds_the_front_of_the_command(problem, tmp_path):
     """An own optimiser would be asked another question than the planner answers."""
     points, excess = problem.evaluate(every_row(problem))
@@ -58,6 +59,7 @@ def test_a_problem_holds_the_front_of_the_command(problem, tmp_path):
         assert not ((feasible <= row * (1 - 1e-9)).all(axis=1)).any()
 
 
+@pytest.mark.long
 def test_pymoo_and_optuna_are_told_the_same(problem):
     """Two optimisers could not be compared on one study."""
     rows = every_row(problem)[::7]

@@ -107,6 +107,7 @@ def test_a_fit_finds_the_parameters_that_made_the_speeds():
     assert np.abs(found.residuals).max() < 0.02
 
 
+@pytest.mark.long
 def test_what_is_left_out_does_not_pull():
     """A measurement could be predicted from itself."""
     some = small(few())
@@ -165,6 +166,7 @@ def test_kernels_written_for_one_architecture_are_refused_on_another():
         chips.stack(HOPPER, "B200-SXM")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protocol", "where", "told"),
     [

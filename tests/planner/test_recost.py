@@ -228,6 +228,7 @@ def test_hardware_compared_or_limited_otherwise_is_a_fresh_run(tmp_path, count, 
     assert again.document["options"] == anew.document["options"]
 
 
+@pytest.mark.long
 def test_hardware_that_a_limit_of_watts_removed_needs_a_fresh_run(tmp_path):
     """A front would lack the larger clusters that the new limit allows."""
     study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"
@@ -240,6 +241,7 @@ def test_hardware_that_a_limit_of_watts_removed_needs_a_fresh_run(tmp_path):
     assert "plans beyond it were not kept" in answer.err
 
 
+@pytest.mark.long
 def test_a_price_under_an_all_in_price_ends_with_the_key_to_set(tmp_path):
     """`run` and `recost` would answer a question about prices with the old prices."""
     study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"

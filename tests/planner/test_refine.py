@@ -214,6 +214,7 @@ def test_a_spent_budget_of_seconds_replays_nothing(tmp_path):
     assert (run.state, run.summary.tiers) == ("stopped", {})
 
 
+@pytest.mark.long
 def test_replays_of_a_study_that_has_none_are_refused(tmp_path):
     """A number of replays would be asked for and silently not made."""
     path = written(tmp_path)

@@ -73,6 +73,7 @@ def test_two_limits_that_forbid_everything_each_give_together(tmp_path):
         assert is_feasible(both, tmp_path) == is_enough
 
 
+@pytest.mark.long
 def test_what_would_have_to_give_is_told_in_text_and_in_the_document(tmp_path):
     """The answer would be an empty front and a shrug."""
     study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"

@@ -188,6 +188,7 @@ def test_what_the_page_on_sites_shows_is_a_study(evaluated):
     assert len(study.costing.grid_cfe_by_hour) == 24
 
 
+@pytest.mark.long
 def test_failures_are_simulated_and_not_priced(tmp_path):
     """Spares would follow a new repair time, and days and goodput the old one."""
     db = tmp_path / "x.duckdb"

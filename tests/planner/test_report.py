@@ -207,6 +207,7 @@ def test_the_sheet_worked_out_anew_is_the_run_and_a_price_moves_it_as_recost_doe
         assert new[name] != pytest.approx(found[name], rel=1e-4)
 
 
+@pytest.mark.long
 def test_a_report_that_cannot_be_written_says_why_and_leaves_nothing(db, tmp_path):
     """A person would look for a file that is not there."""
     for to, words in (("a.docx", "ends in .pdf"), ("none/a.pdf", "no folder")):
@@ -284,6 +285,7 @@ def test_a_unit_of_one_host_is_a_server_however_large(got, hosts, word):
     assert f"{word} of 32 devices" in sentence(replace(got, ends=ends), "en")
 
 
+@pytest.mark.long
 def test_the_register_is_of_the_plan_and_of_what_the_study_gives(got):
     """A reader would search the guesses of other chips, and miss a price that was typed in."""
     said = texts(paper(got, "en"))
@@ -319,6 +321,7 @@ def test_a_plan_alone_is_drawn_in_the_worlds_of_the_front(got):
     np.testing.assert_allclose(got.drawn_alone("usd"), got.odds.values["usd"][:, at], rtol=1e-12)
 
 
+@pytest.mark.long
 def test_the_counts_of_a_search_add_up(got):
     """A reader who adds them finds candidates that nobody accounts for."""
     summary = got.record.summary
@@ -341,6 +344,7 @@ def test_the_staff_of_the_tornado_moves_as_far_as_its_fact(got):
     assert (staff.low_frac, staff.high_frac) == pytest.approx(ends)
 
 
+@pytest.mark.long
 def test_what_is_decided_is_no_guess_of_the_register(got):
     """Interest would be told as decided and as guessed with a band on one page."""
     names = [fact["name"] for fact in weakest_first(got.facts)]

@@ -102,6 +102,7 @@ def test_the_closed_form_is_told_apart_and_never_compared(got):
     assert "on the front of what was replayed" in words
 
 
+@pytest.mark.long
 def test_a_plan_that_was_not_replayed_can_be_asked_for_as_what_it_is(run, got):
     """Somebody who names a plan would get another, or it would be sold as held up."""
     archive, name = run

@@ -209,6 +209,7 @@ def test_a_run_of_other_inputs_is_not_gone_on_with(tmp_path):
     assert "resumed" not in other.summary.notes
 
 
+@pytest.mark.long
 def test_a_run_that_still_runs_is_not_gone_on_with(tmp_path):
     """Two processes would write one run."""
     db = tmp_path / "x.duckdb"

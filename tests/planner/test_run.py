@@ -63,6 +63,7 @@ def test_one_process_or_two_give_the_same_front(workspace):
         assert one[key] == two[key]
 
 
+@pytest.mark.long
 def test_a_small_study_is_swept_without_another_process(workspace, tmp_path, monkeypatch):
     """Loading processes would take longer than the sweep they share."""
     monkeypatch.setattr(workforce, "ProcessPoolExecutor", None)
@@ -72,6 +73,7 @@ def test_a_small_study_is_swept_without_another_process(workspace, tmp_path, mon
     assert workers_for(ALONE_CANDIDATES + 1) == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.long
 def test_a_small_run_opens_the_file_three_times(workspace, tmp_path, monkeypatch):
     """To begin, to store the answer, to read it back: an opening costs 13 ms of a processor."""
     opened = []
@@ -244,6 +246,7 @@ def limited(tmp_path):
     return evaluated
 
 
+@pytest.mark.long
 def test_every_metric_can_be_limited_and_optimised(limited):
     """A limit by name would end in a traceback, or be ignored."""
     document = limited(metric_names("train")).document
@@ -263,6 +266,7 @@ def test_a_limit_on_a_band_that_nobody_knows_is_refused(limited, monkeypatch):
     assert answer.err.count("error: ") == 2
 
 
+@pytest.mark.long
 def test_a_price_that_is_not_known_is_counted(tmp_path):
     """Plans that nobody sells would vanish, or be free."""
     text = with_lines(DENSE, accelerator='accelerator = ["H100-SXM", "Ascend-910C"]')
@@ -277,6 +281,7 @@ def test_a_price_that_is_not_known_is_counted(tmp_path):
     assert {row["capex_usd"] for row in document["front"]} == {0.0}
 
 
+@pytest.mark.long
 def test_a_budget_of_candidates_ends_the_sweep_and_keeps_what_is_done(workspace, tmp_path):
     """A run on a budget would go on, or be thrown away."""
     db = tmp_path / "x.duckdb"
@@ -288,6 +293,7 @@ def test_a_budget_of_candidates_ends_the_sweep_and_keeps_what_is_done(workspace,
     assert planner("runs", "--db", db, "--json").document["runs"][0]["state"] == "stopped"
 
 
+@pytest.mark.long
 def test_the_seed_and_settings_of_the_command_line_are_stored(workspace):
     """The archive would not know what was run."""
     answer = planner(
@@ -315,6 +321,7 @@ def test_facts_and_limits_are_kept_with_the_run(workspace):
     assert len(physical["plan"]) == workspace.documents[0]["physical_front"]
 
 
+@pytest.mark.long
 def test_a_study_of_experts_runs(moe, tmp_path):
     """Expert groups would be lost on the way to the front."""
     study = tmp_path / "moe.toml"
@@ -324,6 +331,7 @@ def test_a_study_of_experts_runs(moe, tmp_path):
     assert {row["expert_parallel"] for row in answer.document["front"]} <= {8, 16}
 
 
+@pytest.mark.long
 def test_progress_is_told_after_every_bill(dense, tmp_path):
     """A person would look at a bar that does not move."""
     told = []

@@ -128,6 +128,7 @@ def test_wide_experts_replay_in_step_with_mtp_and_two_batches():
         assert abs(figure(closed, name) / found.metrics[name] - 1.0) < most
 
 
+@pytest.mark.long
 def test_a_longer_batch_never_needs_a_larger_fleet():
     """A bound that few requests break, and more keep, sized a fleet of 12 replicas for 5."""
     alike = (

@@ -264,6 +264,7 @@ def test_neighbours_differ_on_one_axis_and_say_what_forbids_them():
     assert "tensor_parallel_does_not_divide_heads" in found[1][1]
 
 
+@pytest.mark.long
 def test_more_combinations_than_a_key_can_number_are_refused():
     """Two plans would share a key and one would be lost."""
     many = {

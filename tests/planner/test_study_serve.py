@@ -294,6 +294,7 @@ toml_like = nested(
 )
 
 
+@pytest.mark.long
 @given(
     st.dictionaries(
         st.sampled_from(

@@ -50,6 +50,7 @@ def test_plans_are_ranked_by_how_near_they_come(tmp_path):
     assert (np.diff(ranked.front["target_shortfall_frac"][order]) < 0).all()
 
 
+@pytest.mark.long
 def test_hardware_has_targets_too(tmp_path):
     """A budget that is only hoped for could not be written down."""
     front = ran(OPEN + "[targets]\npeak_facility_mw = 1\n", tmp_path).front
@@ -57,6 +58,7 @@ def test_hardware_has_targets_too(tmp_path):
     assert [bool(missed) for missed in front["missed_targets"]] == over.tolist()
 
 
+@pytest.mark.long
 def test_targets_are_shown(tmp_path):
     """A reader could not tell a plan that meets every wish from one that meets none."""
     study, db = tmp_path / "x.toml", tmp_path / "x.duckdb"

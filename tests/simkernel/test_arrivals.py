@@ -76,6 +76,7 @@ def test_gamma_counts_disperse_as_the_square_of_their_cv(cv):
     assert index_of_dispersion(found, 50.0, 200_000.0) == pytest.approx(cv**2, rel=0.15)
 
 
+@pytest.mark.long
 def test_the_diurnal_rate_follows_its_cosine():
     """The peak of the day would stand at another hour, or be lower."""
     found = diurnal_arrivals_s(RATE, 1.8, 300.0, 1000.0, SPAN_S * 10, rng())

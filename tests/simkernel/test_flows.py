@@ -141,6 +141,7 @@ def test_bytes_are_kept_and_every_flow_ends_after_two_events(world):
     assert net.counters[MOVING] == net.counters[SEATED] == 0
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(worlds(), st.randoms(use_true_random=False))
 def test_names_of_links_and_flows_change_nothing(world, chance):

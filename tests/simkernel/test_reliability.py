@@ -94,6 +94,7 @@ def played(useful_s, interval_s, runs, seed=1, *, job_mtbf_s, checkpoint_s, reco
     return np.array(ends)
 
 
+@pytest.mark.long
 def test_goodput_and_finish_are_those_of_runs_played_failure_by_failure():
     """The closed form would promise a date that runs with these failures do not keep: to 1%.
 

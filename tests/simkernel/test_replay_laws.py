@@ -30,6 +30,7 @@ def test_littles_law(batching, overhead_s):
         assert result.totals.request_s[replica] == pytest.approx(spent_s, rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batching", BATCHING)
 def test_first_token_and_gaps_add_up_to_the_end(batching):
     """Time would be counted twice after a preemption, as in another simulator."""

@@ -104,6 +104,7 @@ def test_wires_without_end_leave_two_queues():
     assert found.moving_s[found.is_moved] == pytest.approx(0.0, abs=1e-8)
 
 
+@pytest.mark.long
 def test_the_compiled_loop_is_the_interpreted_one():
     """Machine code would serve another stream."""
     requests = stream(count=40, per_s=40.0)

@@ -55,6 +55,7 @@ def test_bursts_average_out_in_copies_and_stay_when_compressed(bursty):
     assert found_fast > 1.5 * found_over
 
 
+@pytest.mark.long
 def test_the_peak_over_the_mean_falls_in_copies_only(bursty):
     """The peak is what a fleet is bought for."""
 

@@ -141,6 +141,7 @@ def test_more_bandwidth_is_never_slower_where_activations_wait_in_the_host(
     assert after[0] <= before[0] * (1 + 1e-3)
 
 
+@pytest.mark.long
 @quick
 @given(plan=plans(experts=True))
 def test_no_device_works_faster_than_its_peak_and_no_wire_carries_more_than_its_rate(plan):
