@@ -227,7 +227,7 @@ def test_the_report_of_a_purchase_plan_says_what_to_order(stored):
     assert told.code == 0, told.err
     assert "worth today" in told.document["decision"]
     text = (folder / "a.html").read_text()
-    for words in ("Order list", "Beside other ways", "rent everything", "Cash flow"):
+    for words in ("Order list", "Beside other ways", "rent everything", "are spent by the end"):
         assert words in text
     told = planner("report", "1", "--to", folder / "z.html", "--db", db, "--lang", "zh", "--json")
     assert "现值成本" in told.document["decision"]
