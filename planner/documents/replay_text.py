@@ -16,6 +16,8 @@ def replay_text(document: Mapping[str, Any]) -> str:
     if "replay" not in document:
         return "\n".join(["not replayed: no fleet can run it", *_over(document["violations"])])
     lines = [replayed_text(document["replay"])]
+    if "operations" in document:
+        lines += _operations(document["operations"])
     if "sizing" in document:
         lines += _sizing(document["sizing"])
     return "\n".join(lines)
@@ -108,6 +110,24 @@ def _latency(name: str, one: Mapping[str, Any], gaps: Mapping[str, float]) -> st
     ends = "" if one["low"] is None else f" ({one['low']:.4g} to {one['high']:.4g})"
     gap = f"; closed form {gaps[name]:+.1%}" if name in gaps else ""
     return f"{name} = {one['value']:.4g}{ends}{gap}"
+
+
+def _operations(found: Mapping[str, Any]) -> Iterator[str]:
+    """What happened to the fleet, and what hosts that fail leave of it."""
+    yield (
+        f"bounds missed in {found['slo_minutes_lost']:.3g} of {found['window_minutes']:.3g} "
+        f"minutes; {found['shed_frac']:.2%} not let in, {found['lost_frac']:.2%} lost; "
+        f"{found['powered_replicas']:.3g} replicas on, mean"
+    )
+    for row in found["survivors"]:
+        used = row["utilisation_frac"]
+        busy = "nobody is left" if used is None else f"{used:.0%} of their rate is asked"
+        word = "keeps" if row["keeps_bounds"] else "breaks"
+        yield (
+            f"without {row['hosts']} hosts, closed form: {row['replicas_left']} replicas, {busy}; "
+            f"{word} the bounds"
+        )
+    yield found["note"]
 
 
 def _sizing(found: Mapping[str, Any]) -> list[str]:

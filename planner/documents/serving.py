@@ -14,6 +14,7 @@ from planner.explain.plan import nearest_change, violations
 from planner.serving.evaluate import evaluate
 from planner.serving.fleet import sized
 from planner.serving.load import ServeLoad
+from planner.serving.operations import operations_notes, survivors
 from planner.serving.replay import (
     SEEDS,
     Plan,
@@ -23,6 +24,7 @@ from planner.serving.replay import (
     replayed,
     requests_of,
 )
+from planner.serving.slo_minutes import SECONDS_PER_MINUTE
 from planner.serving.survivors import TO_RUN_AT_ALL
 from planner.space.blocks import values_of
 from planner.space.plan_keys import codes_of
@@ -33,6 +35,9 @@ from simkernel.replay.serve import replay
 
 LOGGED_STEPS = 20_000
 """Of a timeline: what a trace viewer still opens at once."""
+
+OF_OPERATIONS = ("slo_minutes_lost", "powered_replicas")
+"""Figures of a replay that are told of what happened to the fleet."""
 
 MICROSECONDS = 1e6
 """Unit of times in Chrome's trace event format."""
@@ -55,11 +60,34 @@ def replay_document(
         return {**document, "violations": broken}
     plan, closed = ready(one)
     document["replay"] = told(plan, replayed(plan, seeds), closed, seeds)
+    if not study.serving.operations.is_quiet:
+        document["operations"] = _operations(plan, document["replay"])
     if is_sized:
         document["sizing"] = _sizing(one, plan, seeds)
     if timeline is not None:
         document["timeline"] = _timeline(plan, timeline)
     return document
+
+
+def _operations(plan: Plan, replay: Mapping[str, Any]) -> dict[str, Any]:
+    """What happened to the fleet, and what is left of it after each host in closed form."""
+    study, found = plan.engine.study, plan.closed.found
+    asked = study.serving.operations
+    hosts = max([study.serving.survive_failures, 1, *(one.hosts for one in asked.failures)])
+    return {
+        "note": operations_notes(study)["operations"],
+        "window_minutes": replay["window_s"] / SECONDS_PER_MINUTE,
+        **{name: share for name, share, _ in replay["left_out"]},
+        **{name: replay["metrics"][name]["value"] for name in OF_OPERATIONS},
+        "survivors": survivors(
+            plan.engine.load.peak.requests_per_s,
+            float(found.saturated_per_s[0]),
+            float(found.within_per_s[0]),
+            plan.replicas,
+            plan.lost_with_host,
+            hosts,
+        ),
+    }
 
 
 def cannot_run(one: Single) -> list[dict[str, Any]]:
@@ -113,6 +141,7 @@ def told_of(
         },
         "gap": {name: value for name, value in gap(closed, found).items() if np.isfinite(value)},
         "violations": found.broken(),
+        "left_out": list(found.left_out),
     }
 
 

@@ -63,7 +63,14 @@ def prepare(study: Study, catalog: Catalog | None = None) -> PoolsEngine:
     BadStudy, UnknownName, MissingFact : as a serving study's own, of either pool
     """
     refuse_unknown_metrics(study)
-    if faults := unsaid_pool(study):
+    faults = unsaid_pool(study)
+    if not study.serving.operations.is_quiet:
+        faults = [
+            *faults,
+            "operations: failures, ranks, admission and autoscale are not played on pools apart; "
+            "remove the table, or give no axis a pool of its own",
+        ]
+    if faults:
         raise BadStudy(*faults)
     catalog = catalog or catalogue.load(Path(study.tables) if study.tables else None)
     pools = {pool: phase_engine(study, pool, catalog) for pool in POOLS}

@@ -16,6 +16,7 @@ from planner.costing.null_objectives import refuse_compared
 from planner.runs.prepared import Prepared
 from planner.serving.load import ServeLoad, serve_load
 from planner.serving.metrics import is_computed
+from planner.serving.operations import operations_faults, operations_notes
 from planner.serving.rules import serve_bill_rules, serve_rules
 from planner.serving.speculation import Drafting, draftings, with_drafters
 from planner.space.blocks import make_space
@@ -139,6 +140,7 @@ def serving_notes(study: Study, catalog: Catalog) -> dict[str, str]:
         "latencies": (
             "of the busiest window, in closed form: bands are wide; replay a plan for its tails"
         ),
+        **operations_notes(study),
         **serve_load(study).words(),
     }
 
@@ -164,6 +166,7 @@ def _refuse_what_is_not_served(study: Study) -> None:
     faults += [
         f"pin.{name} has no effect on serving in this version; remove it" for name in study.pin
     ]
+    faults += operations_faults(study)
     if study.axes["compute"] != (ROOFLINE,):
         faults.append(
             "axes.compute: serving takes the curves of its engine in this version; remove it, or "

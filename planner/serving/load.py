@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from planner.serving.demand import Demand, demand
+from planner.study.operations import ServeOperations
 from planner.study.parts import ServeWorkload
 from planner.study.read import Study
 from planner.study.slo import Bound
@@ -91,7 +92,9 @@ def serve_load(study: Study) -> ServeLoad:
 
 def load_of_seed(study: Study, seed: int) -> ServeLoad:
     """The load that another seed makes of the same study."""
-    found = _stream(json.dumps(asdict(study.serving)), seed)
+    # what happens to the fleet leaves the stream as it is
+    work = replace(study.serving, operations=ServeOperations())
+    found = _stream(json.dumps(asdict(work)), seed)
     return replace(found, bounds=_bounds(study, found.demand))
 
 

@@ -8,6 +8,7 @@ comes before the window runs too and is not counted, as does what comes after it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,8 +20,10 @@ from planner.serving.evaluate import Fleet as ClosedFleet
 from planner.serving.evaluate import evaluate_alone, fleet_of, lane_of, most_sequences, shared
 from planner.serving.intervals import statistics_of
 from planner.serving.load import ServeLoad, checks_of, load_of_seed
+from planner.serving.operations import admission_of, operations_of, ranks_of
 from planner.serving.plans import serving_plans, serving_rig
 from planner.serving.prefixes import caches_of, has_prefix_cache, with_hits
+from planner.serving.slo_minutes import minutes_lost
 from planner.serving.watts import lane_duty
 from planner.study.read import Study
 from simkernel.columns import Codes, Floats, Masks
@@ -30,7 +33,7 @@ from simkernel.peak import filled_before, peak_stream, warmed_from_empty
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
-from simkernel.replay.results import ReplayResult
+from simkernel.replay.results import LOST, NOT_ADMITTED, STRANDED, ReplayResult
 from simkernel.replay.serve import replay
 from simkernel.replay.tables import StepTables
 from simkernel.serving_engine import Engine
@@ -39,6 +42,9 @@ from simkernel.serving_tables import BLOCK_TOKENS, pool_blocks, step_tables
 
 SEEDS = 5
 BLOCK_S = 5.0  # our choice: several mean answers long, a dozen blocks in a minute
+NO_TIME_S = 1e-9
+"""Where nothing was served there is no time to divide by."""
+
 BLOCKS_APART = 1_000_000
 """Between the numbers of blocks of two streams: more than one stream has."""
 
@@ -77,6 +83,12 @@ class Plan:
         """Whole replicas of the fleet."""
         return self.fleet.replicas // self.lanes
 
+    @property
+    def lost_with_host(self) -> int:
+        """Replicas that are out of work with a host: those on it, or the one that needs it."""
+        per_host = float(np.asarray(self.columns["chassis_devices"])[0])
+        return max(math.ceil(per_host / float(self.rig.plans.devices[0])), 1)
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -90,6 +102,8 @@ class Replayed:
     requests, refused, preemptions : of the windows, all seeds
     is_overload : the queue grew in a window: percentiles are of its length
     bounds : name of every bounded statistic, with its class before a dot, and the bound [s]
+    left_out : requests of the windows that were let in and lost, or not let in: name, share of
+        all, and the share that the study allows
     """
 
     replicas: int
@@ -101,6 +115,7 @@ class Replayed:
     preemptions: int
     is_overload: bool
     bounds: tuple[tuple[str, float], ...]
+    left_out: tuple[tuple[str, float, float], ...] = ()
 
     def broken(self) -> list[dict[str, Any]]:
         """Bounds that the upper end of an interval passes, as violations."""
@@ -109,6 +124,13 @@ class Replayed:
             for name, most_s in self.bounds
             if self.high[name] > most_s
         ]
+        lines += [
+            {"limit": name, "have": share, "need": most, "unit": "1"}
+            for name, share, most in self.left_out
+            if share > most
+        ]
+        if not self.requests:
+            lines.append({"limit": "served", "have": 0.0, "need": 1.0, "unit": "requests"})
         if self.refused:
             lines.append(
                 {"limit": "refused", "have": float(self.refused), "need": 0.0, "unit": "requests"}
@@ -180,6 +202,7 @@ def fleet_as_lanes(
         later_accept_frac=float(plans.later_accept_frac[0]),
         copies=int(plans.attention_data_parallel[0]),
         has_prefix_cache=bool(has_prefix_cache(engine, columns)[0]),
+        **admission_of(engine.study.serving.operations),
     )
 
 
@@ -193,7 +216,17 @@ def replay_once(plan: Plan, load: ServeLoad, seed: int) -> tuple[ReplayResult, M
     requests, is_counted, classes = requests_of(plan, load)
     longest = context_tokens(plan.rig.model, load)  # of this seed's stream
     fleet = replace(plan.fleet, max_context_tokens=longest)
-    return replay(requests, fleet, plan.tables, Run(seed=seed)), is_counted, classes
+    ranked = replace(requests, ranks=ranks_of(plan.engine.study, classes))
+    window_s = float(requests.arrival_s[np.flatnonzero(is_counted)[0]])
+    happens = operations_of(
+        plan.engine.study.serving.operations,
+        window_s,
+        plan.replicas,
+        plan.lanes,
+        plan.lost_with_host,
+    )
+    result = replay(ranked, fleet, plan.tables, Run(seed=seed), operations=happens)
+    return result, is_counted, classes
 
 
 def context_tokens(model: Model, load: ServeLoad) -> int:
@@ -250,11 +283,16 @@ def replayed(plan: Plan, seeds: int = SEEDS) -> Replayed:
     totals = {name: sum(run.beside[name] for run in runs) for name in runs[0].beside}
     devices = float(plan.rig.plans.devices[0])
     beside = {
-        "device_w": totals["step_j"] / totals["seconds"] / devices,
+        "device_w": totals["step_j"] / max(totals["seconds"], NO_TIME_S) / devices,
         "extended_steps_frac": totals["extended_steps"] / max(totals["steps"], 1.0),
     }
     if plan.fleet.has_prefix_cache:
         beside["prefix_hit_frac"] = totals["hit_tokens"] / max(totals["prompt_tokens"], 1.0)
+    if not study.serving.operations.is_quiet:
+        beside["slo_minutes_lost"] = totals["slo_minutes_lost"] / len(runs)
+        beside["powered_replicas"] = (
+            totals["powered_s"] / max(totals["seconds"], NO_TIME_S) * plan.replicas
+        )
     return replayed_of(study, plan.engine.load, plan.replicas, runs, beside)
 
 
@@ -267,6 +305,7 @@ class Served:
     latencies : of the requests served, as LATENCIES; (m,) each [s]
     blocks, classes : (m,) the block of time that each came in, and its class
     refused, preemptions : of the window
+    shed, lost : of the window: not let in; lost with a replica, or without one
     is_overload : the queue grew in the window
     beside : figures of the stream, by name
     """
@@ -278,6 +317,8 @@ class Served:
     preemptions: int
     is_overload: bool
     beside: dict[str, float]
+    shed: int = 0
+    lost: int = 0
 
 
 def served(
@@ -294,21 +335,29 @@ def served(
     is_counted, classes : (n,) of the requests replayed
     """
     kept = is_counted & result.is_served
+    shed = int((is_counted & (result.refusal_code == NOT_ADMITTED)).sum())
+    lost = int((is_counted & np.isin(result.refusal_code, (LOST, STRANDED))).sum())
+    return Served(
+        latencies={name: values[kept] for name, values in latencies_of(host, result).items()},
+        blocks=(result.arrival_s[kept] // BLOCK_S).astype(np.int64),
+        classes=classes[kept],
+        refused=int((is_counted & ~result.is_served).sum()) - shed - lost,
+        preemptions=int(result.preemptions[is_counted].sum()),
+        is_overload=result.backlog(int(np.flatnonzero(is_counted)[-1]) + 1).is_overload,
+        beside=beside,
+        shed=shed,
+        lost=lost,
+    )
+
+
+def latencies_of(host: Engine, result: ReplayResult) -> dict[str, Floats]:
+    """Of each request, as LATENCIES, the host's own time on it included; (n,) [s]."""
     request_s = np.asarray(host.request_s + host.prompt_token_s * result.prompt_tokens)
-    rows = {
+    return {
         "ttft_s": result.ttft_s + request_s,
         "tpot_s": result.tpot_s,
         "e2e_s": result.e2e_s + request_s,
     }
-    return Served(
-        latencies={name: values[kept] for name, values in rows.items()},
-        blocks=(result.arrival_s[kept] // BLOCK_S).astype(np.int64),
-        classes=classes[kept],
-        refused=int((is_counted & ~result.is_served).sum()),
-        preemptions=int(result.preemptions[is_counted].sum()),
-        is_overload=result.backlog(int(np.flatnonzero(is_counted)[-1]) + 1).is_overload,
-        beside=beside,
-    )
 
 
 def replayed_of(
@@ -349,6 +398,20 @@ def replayed_of(
         preemptions=sum(run.preemptions for run in runs),
         is_overload=any(run.is_overload for run in runs),
         bounds=tuple((f"{n}{b.latency}_{b.statistic}", b.most_s) for _, n, b in checks),
+        left_out=_left_out(study, runs),
+    )
+
+
+def _left_out(study: Study, runs: Sequence[Served]) -> tuple[tuple[str, float, float], ...]:
+    """Shares of the requests that nobody served, and what the study allows of each."""
+    asked = study.serving.operations
+    if asked.is_quiet:
+        return ()
+    come = sum(len(run.classes) + run.refused + run.shed + run.lost for run in runs)
+    most_shed = 0.0 if asked.admission is None else asked.admission.most_shed_frac
+    return (
+        ("shed_frac", sum(run.shed for run in runs) / max(come, 1), most_shed),
+        ("lost_frac", sum(run.lost for run in runs) / max(come, 1), asked.most_lost_frac),
     )
 
 
@@ -370,6 +433,9 @@ RANDOM = "random"
 def _run(plan: Plan, load: ServeLoad, seed: int) -> Served:
     result, is_counted, classes = replay_once(plan, load, seed)
     totals = result.totals
+    lost_minutes = 0.0
+    if not plan.engine.study.serving.operations.is_quiet:
+        lost_minutes = _minutes_lost(plan, load, result, is_counted, classes)
     beside = {
         "step_j": float((totals.step_j + totals.idle_j).sum()),
         "seconds": float(totals.end_s.max()) * plan.fleet.replicas,
@@ -377,8 +443,24 @@ def _run(plan: Plan, load: ServeLoad, seed: int) -> Served:
         "extended_steps": float(totals.extended_steps.sum()),
         "hit_tokens": float(result.hit_tokens[is_counted].sum()),
         "prompt_tokens": float(result.prompt_tokens[is_counted].sum()),
+        "slo_minutes_lost": lost_minutes,
+        "powered_s": float(totals.powered_s.sum()),
     }
     return served(plan.rig.engine, result, is_counted, classes, beside)
+
+
+def _minutes_lost(
+    plan: Plan, load: ServeLoad, result: ReplayResult, is_counted: Masks, classes: Codes
+) -> float:
+    """Minutes of the window in which a bound was broken; who is not served breaks every one."""
+    host, checks = plan.rig.engine, checks_of(plan.engine.study, load.demand)
+    rows = {
+        name: np.where(result.is_served, values, np.inf)[is_counted]
+        for name, values in latencies_of(host, result).items()
+    }
+    come_s = result.arrival_s[is_counted]
+    blocks = ((come_s - come_s[0]) // BLOCK_S).astype(np.int64)
+    return minutes_lost(rows, blocks, classes[is_counted], checks, BLOCK_S)
 
 
 def _arrivals(load: ServeLoad) -> Floats:

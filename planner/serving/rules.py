@@ -16,6 +16,9 @@ from planner.space.rules import (
     precision_supported,
 )
 
+STICKY = "session_sticky"
+"""The router that goes by whose a request is."""
+
 REPLICA = ("tensor_parallel", "pipeline_parallel", "attention_data_parallel")
 SPLIT = (*REPLICA, "context_parallel")
 EXPERT = ("expert_parallel", "expert_tensor_parallel")
@@ -104,6 +107,12 @@ def _cut_rules() -> tuple[Rule, ...]:
             ("max_batch", "token_budget"),
             lambda c, x: np.asarray(c["token_budget"] >= c["max_batch"]),
             "every decoding sequence needs a token of the budget",
+        ),
+        Rule(
+            "sessions_not_known",
+            ("routing",),
+            lambda c, x: ~np.array([name == STICKY for name in x.levels["routing"]])[c["routing"]],
+            "no trace here says whose a request is; cache_aware finds how a conversation begins",
         ),
     )
 

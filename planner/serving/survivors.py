@@ -77,7 +77,13 @@ def _with_bounds_of(found: Replayed, worse: Replayed) -> Replayed:
     """A whole fleet's figures, judged by what is left of it after the failures."""
     if worse is found:
         return found
-    return replace(found, high=worse.high, refused=worse.refused, is_overload=worse.is_overload)
+    return replace(
+        found,
+        high=worse.high,
+        refused=worse.refused,
+        is_overload=worse.is_overload,
+        left_out=worse.left_out,
+    )
 
 
 def _as_replayed(closed: Evaluated, found: Replayed) -> Evaluated:
@@ -90,6 +96,9 @@ def _as_replayed(closed: Evaluated, found: Replayed) -> Evaluated:
     limits = {n: limit for n, limit in closed.limits.items() if "empty replica" not in n}
     for name, most_s in found.bounds:
         limits[name] = _limit(found.high[name], most_s, "s")
+    for name, share, most in found.left_out:
+        limits[name] = _limit(share, most, "1")
+    limits["served"] = _limit(float(not found.requests), 0.0, "fleets that serve nobody")
     limits["refused"] = _limit(float(found.refused), 0.0, "requests")
     limits["overload"] = _limit(float(found.is_overload), 0.0, "growing queues")
     return replace(closed, metrics={**closed.metrics, **latencies}, limits=limits)

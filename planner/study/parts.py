@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from planner.study.operations import ServeOperations
 from planner.study.supply import BillYear, EnergySource, EnergyTier, PueCurve, TimeOfUse
 
 PUBLISHED_BATCH_TOKENS = 15_360 * 4_096.0  # DeepSeek-V3 report, arXiv 2412.19437, section 4.2
@@ -130,7 +131,7 @@ class ServeWorkload:
     which it uses at most `peak_utilisation_frac` of its capacity, and meets every bound there
     with `survive_failures` hosts out of work. `draft_model` drafts where an axis says so, and
     `draft_acceptance_frac` of the tokens drafted ahead are right, one by one; None takes what was
-    published of the method.
+    published of the method. What happens to the fleet meanwhile is in `operations`.
     """
 
     model: Annotated[
@@ -169,6 +170,10 @@ class ServeWorkload:
         float | None,
         Field(ge=0, le=1, description="share of drafted tokens that are right, e.g. 0.8"),
     ] = None
+    operations: Annotated[
+        ServeOperations,
+        Field(description="a table of failures, ranks, admission, autoscale"),
+    ] = field(default_factory=ServeOperations)
 
 
 Workload = TrainWorkload | ServeWorkload

@@ -260,6 +260,12 @@ def _workloads(
         if shape is ServeWorkload:
             table = _with_traces(table, path, faults, folder, names)
         work = part(shape, _with_model(table, path, faults, folder, names), path, faults)
+        if isinstance(work, ServeWorkload) and kind != "serve" and not work.operations.is_quiet:
+            faults.say(
+                (*path, "operations"),
+                f"a {kind} study plays no failures, ranks, admission or autoscale",
+                'remove it; a study of kind = "serve" does',
+            )
         if work is not None:
             found[name] = work
     return MappingProxyType(found)

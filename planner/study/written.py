@@ -12,7 +12,7 @@ from typing import Any
 from planner.study.fleet import Fleet
 from planner.study.mixed import NONE
 from planner.study.network import Network
-from planner.study.parts import Reliability, Search
+from planner.study.parts import Reliability, Search, ServeWorkload, Workload
 from planner.study.read import HEADER, SECTIONS, Study, study_from_document
 
 
@@ -20,7 +20,7 @@ def study_document(study: Study) -> dict[str, Any]:
     """The study fully resolved, as plain data that reads back as the same study."""
     return {
         "study": {n: getattr(study, n) for n in HEADER if n != "preset" or study.preset},
-        "workload": {name: asdict(work) for name, work in study.workloads.items()},
+        "workload": {name: _workload_document(work) for name, work in study.workloads.items()},
         "axes": {name: list(levels) for name, levels in study.axes.items()},
         "costing": {**asdict(study.costing), "site": list(study.costing.site)},
         "limits": dict(study.limits),
@@ -35,6 +35,16 @@ def study_document(study: Study) -> dict[str, Any]:
         **_unless_plain("network", study.network, Network()),
         **({"presets": dict(study.presets)} if study.presets else {}),
     }
+
+
+def _workload_document(work: Workload) -> dict[str, Any]:
+    """A workload; one to which nothing happens as it was before there were operations."""
+    found = asdict(work)
+    if isinstance(work, ServeWorkload):
+        operations = _plain(found.pop("operations"))
+        if not work.operations.is_quiet:
+            found["operations"] = operations
+    return found
 
 
 def _unless_plain(name: str, table: Any, plain: Any) -> dict[str, Any]:

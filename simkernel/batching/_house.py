@@ -1,16 +1,15 @@
-"""Moves every policy is made of: take blocks, admit the first who waits, throw the last out."""
+"""Moves every policy is made of: see what the first who waits needs, take blocks, make way."""
 
 from __future__ import annotations
 
+from simkernel.batching._queue import admit_first, throw_out_last
 from simkernel.replay.blocks import (
     free_among_found,
     hold_found,
     hold_new,
-    let_go,
     look_below,
     look_up,
     publish,
-    publish_own,
 )
 from simkernel.replay.results import (
     BEYOND_BUDGET,
@@ -21,7 +20,7 @@ from simkernel.replay.results import (
     SERVED,
 )
 from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
-from simkernel.replay.tiers import swap_in, swap_out
+from simkernel.replay.tiers import swap_in
 
 
 def refusal_code(
@@ -121,6 +120,7 @@ def reserve_first(
             jobs[request].blocks = cache.owners[request].found
             if jobs[request].preemptions == 0:
                 cache.owners[request].hit_tokens = held
+        lists[replica].due_tokens -= held
     return take_blocks(replica, request, held + tokens, jobs, lists, limits, cache)
 
 
@@ -149,36 +149,6 @@ def take_blocks(
     return True
 
 
-def free_blocks(replica: int, request: int, jobs: Jobs, lists: Lists, cache: Cache | None) -> None:
-    """Gives all blocks of a request back; those that others hold too stay in use."""
-    freed = jobs[request].blocks
-    if cache is not None:
-        freed = let_go(replica, request, freed, cache)
-    lists[replica].free_blocks += freed
-    jobs[request].blocks = 0
-
-
-def line_up(replica: int, request: int, jobs: Jobs, lists: Lists) -> None:
-    """Puts a request at the end of the queue."""
-    jobs[request].behind = -1
-    if lists[replica].waiting_count == 0:
-        lists[replica].first_waiting = request
-    else:
-        jobs[lists[replica].last_waiting].behind = request
-    lists[replica].last_waiting = request
-    lists[replica].waiting_count += 1
-
-
-def admit_first(replica: int, jobs: Jobs, lists: Lists, seats: Seats) -> int:
-    """Takes the first of the queue into the running, behind all others."""
-    request = lists[replica].first_waiting
-    lists[replica].first_waiting = jobs[request].behind
-    lists[replica].waiting_count -= 1
-    seats[replica, lists[replica].running_count].running = request
-    lists[replica].running_count += 1
-    return request
-
-
 def take_in_first(
     replica: int,
     count: int,
@@ -200,31 +170,6 @@ def take_in_first(
     return join(replica, count, request, tokens, jobs, limits, seats, cache)
 
 
-def throw_out_last(
-    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
-) -> int:
-    """Puts the last of the running at the head of the queue, its cache lost, or swapped out."""
-    lists[replica].running_count -= 1
-    request = seats[replica, lists[replica].running_count].running
-    lost = jobs[request].cached_tokens
-    if cache is not None:
-        publish_own(replica, request, lost, limits, cache)
-        swap_out(replica, request, blocks_for(lost, limits), lost, cache)
-        lost -= cache.owners[request].swapped
-    lists[replica].recomputed_tokens += lost
-    lists[replica].preemptions += 1
-    jobs[request].preemptions += 1
-    jobs[request].cached_tokens = 0
-    free_blocks(replica, request, jobs, lists, cache)
-    jobs[request].behind = lists[replica].first_waiting
-    if lists[replica].waiting_count == 0:
-        jobs[request].behind = -1
-        lists[replica].last_waiting = request
-    lists[replica].first_waiting = request
-    lists[replica].waiting_count += 1
-    return request
-
-
 def join(
     replica: int,
     count: int,
@@ -244,3 +189,20 @@ def join(
     seats[replica, count].request = request
     seats[replica, count].tokens = tokens
     return count + 1
+
+
+def make_way(
+    replica: int, jobs: Jobs, lists: Lists, limits: Limits, seats: Seats, cache: Cache | None
+) -> None:
+    """Who is less urgent than the first who waits leaves, until that one has a seat and blocks."""
+    for _ in range(lists[replica].running_count):
+        first = lists[replica].first_waiting
+        last = seats[replica, lists[replica].running_count - 1].running
+        if jobs[last].rank <= jobs[first].rank:
+            return
+        due = min(first_due(replica, jobs, lists, limits, cache), limits.token_budget)
+        needed = first_needs(replica, due, lists, limits, cache)
+        has_seat = lists[replica].running_count < limits.max_batch
+        if has_seat and needed <= lists[replica].free_blocks:
+            return
+        throw_out_last(replica, jobs, lists, limits, seats, cache)

@@ -16,9 +16,9 @@ from simkernel.batching._house import (
     join,
     take_blocks,
     take_in_first,
-    throw_out_last,
     tokens_wanted,
 )
+from simkernel.batching._queue import throw_out_last
 from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 

@@ -13,17 +13,16 @@ vidur/scheduler/replica_scheduler/sarathi_replica_scheduler.py (one pipeline sta
 from __future__ import annotations
 
 from simkernel.batching._house import (
-    admit_first,
     first_due,
     first_needs,
     join,
     refusal_code,
     reserve_first,
     take_blocks,
-    throw_out_last,
     tokens_due,
     tokens_wanted,
 )
+from simkernel.batching._queue import admit_first, throw_out_last
 from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 

@@ -11,13 +11,13 @@ Yu et al., Orca (OSDI 2022), section 3, the request-level scheduling it improves
 from __future__ import annotations
 
 from simkernel.batching._house import (
-    admit_first,
     first_due,
     join,
     refusal_code,
     reserve_first,
     tokens_wanted,
 )
+from simkernel.batching._queue import admit_first
 from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
 
 
@@ -42,10 +42,10 @@ def form(
     while count < limits.max_batch and lists[replica].waiting_count > 0:
         request = lists[replica].first_waiting
         tokens = first_due(replica, jobs, lists, limits, cache)
-        later = jobs[request].output_tokens - 1
-        if tokens > budget or not reserve_first(
-            replica, tokens + later, jobs, lists, limits, cache
-        ):
+        later = jobs[request].output_tokens - jobs[request].made_tokens - 1
+        if tokens > budget and count > 0:
+            break  # alone one may pass it: tokens it had made elsewhere are computed again
+        if not reserve_first(replica, tokens + later, jobs, lists, limits, cache):
             break
         admit_first(replica, jobs, lists, seats)
         count = join(replica, count, request, tokens, jobs, limits, seats, cache)

@@ -39,16 +39,20 @@ from simkernel.replay.two_pools import advance_pools as pools_advance
 from simkernel.replay.walk import Paces, Walked, walk
 
 ROOT = Path(simkernel.__path__[0])
-ROOMS = ("replay", "batching", "routing")
+ROOMS = ("replay", "batching", "routing", "admission")
 
 DISPATCHED = {
     dispatch.form_batch: ("batching", "form"),
     dispatch.refusal: ("batching", "refusal"),
     dispatch.pick_replica: ("routing", "pick"),
+    dispatch.lets_in: ("admission", "lets_in"),
 }
 """What is looked up by code, and where."""
 
-APART = tuple(f"simkernel.replay.{name}" for name in ("blocks", "shelf", "tiers"))
+APART = (
+    *(f"simkernel.replay.{name}" for name in ("blocks", "shelf", "tiers")),
+    "simkernel.batching._queue",
+)
 """Rooms whose functions are called: inlined wherever a policy takes a block, they took four times
 as long to compile and were no quicker."""
 
@@ -58,13 +62,13 @@ CACHE_VARIABLE = "CLUSTER_PLANNER_CACHE"
 
 
 @cache
-def advance() -> Callable[[int, House], int]:
+def advance() -> Callable[[int, float, House], int]:
     """The compiled `engine.advance`; compiled at its first call, or read from the cache."""
     return machine_code(advance_lent)
 
 
 @cache
-def advance_together() -> Callable[[int, House], int]:
+def advance_together() -> Callable[[int, float, House], int]:
     """The compiled `engine.advance_together`: a loop apart, so that neither waits for both."""
     return machine_code(together_lent)
 
@@ -93,14 +97,14 @@ def machine_code(loop: Callable[..., Any]) -> Callable[..., Any]:
         settings.CACHE_DIR = before
 
 
-def advance_lent(events: int, house: House) -> int:
+def advance_lent(events: int, until_s: float, house: House) -> int:
     """The loop over arrays without an owner."""
-    return engine_advance(events, lent(house))
+    return engine_advance(events, until_s, lent(house))
 
 
-def together_lent(events: int, house: House) -> int:
+def together_lent(events: int, until_s: float, house: House) -> int:
     """The loop of groups over arrays without an owner."""
-    return engine_advance_together(events, lent(house))
+    return engine_advance_together(events, until_s, lent(house))
 
 
 def pools_lent(events: int, pools: Pools) -> int:

@@ -7,8 +7,7 @@ over the same folders in the place of these functions.
 from __future__ import annotations
 
 from simkernel import plugins
-from simkernel.columns import Codes
-from simkernel.replay.state import Cache, Jobs, Limits, Lists, Seats
+from simkernel.replay.state import Asked, Cache, Jobs, Limits, Lists, Seats, Seen, Terms
 
 
 def form_batch(
@@ -31,15 +30,13 @@ def refusal(code: int, prompt_tokens: int, output_tokens: int, limits: Limits) -
     return policy.refusal(prompt_tokens, output_tokens, limits)
 
 
-def pick_replica(
-    code: int,
-    serial: int,
-    draw_frac: float,
-    waiting: Codes,
-    running: Codes,
-    free_blocks: Codes,
-    missing: Codes,
-) -> int:
-    """The replica that the policy of that code in routing/ picks."""
+def pick_replica(code: int, asked: Asked, seen: Seen) -> int:
+    """The place among the replicas seen that the policy of that code in routing/ picks."""
     policy = plugins.find("routing", plugins.names("routing")[code])
-    return policy.pick(serial, draw_frac, waiting, running, free_blocks, missing)
+    return policy.pick(asked, seen)
+
+
+def lets_in(code: int, asked: Asked, seen: Seen, picked: int, terms: Terms) -> bool:
+    """Whether the policy of that code in admission/ lets a request in."""
+    policy = plugins.find("admission", plugins.names("admission")[code])
+    return policy.lets_in(asked, seen, picked, terms)

@@ -11,22 +11,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkernel.batching._house import free_blocks, line_up
-from simkernel.columns import Codes
+from simkernel.batching._house import make_way, tokens_due
+from simkernel.batching._queue import free_blocks, line_up
 from simkernel.replay.blocks import look_below, look_up
-from simkernel.replay.dispatch import form_batch, pick_replica, refusal
-from simkernel.replay.results import SERVED
+from simkernel.replay.dispatch import form_batch, lets_in, pick_replica, refusal
+from simkernel.replay.results import NOT_ADMITTED, SERVED
 from simkernel.replay.state import (
+    DEAF,
+    FIRST_HELD,
+    HELD,
     KNOWN,
+    LAST_HELD,
     LOGGED,
     NEXT,
     ROUTED,
+    SHUT,
     STUCK_AT,
+    Asked,
     Books,
     Cache,
     House,
     Jobs,
     Limits,
+    Seen,
 )
 from simkernel.replay.steps import end_step, repeat_step, start_step
 from simkernel.replay.together import (
@@ -37,44 +44,51 @@ from simkernel.replay.together import (
     start_together,
 )
 
-GOING, DONE, STUCK = range(3)
-"""How a call of `advance` ended: events are left, none is, nothing will ever move again."""
+GOING, DONE, STUCK, PAUSED = range(4)
+"""How a call of `advance` ended: events are left, none is, nothing will ever move again, or the
+next comes at or after the time until which it was asked to go."""
 
 NEVER_S = np.inf
 """When a replica acts that has nothing to do."""
 
 
-def advance(events: int, house: House) -> int:
-    """So many events further: step ends, arrivals, batches formed; how it ended."""
+def advance(events: int, until_s: float, house: House) -> int:
+    """So many events further, before a time: step ends, arrivals, batches formed; how it ended."""
     for _ in range(events):
         replica = first_to_act(house.books)
         now_s = house.books[replica].clock_s
         arrival_s = next_arrival_s(house)
+        next_s = min(now_s, arrival_s)
+        if next_s == NEVER_S:
+            return DONE
+        if next_s >= until_s:
+            return PAUSED
         if house.books[replica].is_flying > 0 and now_s <= arrival_s:
             land(replica, now_s, house)
-        elif arrival_s < NEVER_S and arrival_s <= now_s:
+        elif arrival_s <= now_s:
             arrive(arrival_s, house)
-        elif now_s == NEVER_S:
-            return DONE
-        elif not take_off(replica, now_s, arrival_s, house):
+        elif not take_off(replica, now_s, min(arrival_s, until_s), house):
             house.counters[STUCK_AT] = replica
             return STUCK
     return GOING
 
 
-def advance_together(events: int, house: House) -> int:
+def advance_together(events: int, until_s: float, house: House) -> int:
     """The same for replicas that step in groups: a loop of its own, compiled when it is needed."""
     for _ in range(events):
         first = first_to_act(house.books)
         now_s = house.books[first].clock_s
         arrival_s = next_arrival_s(house)
+        next_s = min(now_s, arrival_s)
+        if next_s == NEVER_S:
+            return DONE
+        if next_s >= until_s:
+            return PAUSED
         if house.books[first].is_flying > 0 and now_s <= arrival_s:
             land_together(first, now_s, house)
-        elif arrival_s < NEVER_S and arrival_s <= now_s:
+        elif arrival_s <= now_s:
             arrive(arrival_s, house)
-        elif now_s == NEVER_S:
-            return DONE
-        elif not take_off_together(first, now_s, arrival_s, house):
+        elif not take_off_together(first, now_s, min(arrival_s, until_s), house):
             house.counters[STUCK_AT] = first
             return STUCK
     return GOING
@@ -102,57 +116,112 @@ def next_arrival_s(house: House) -> float:
 
 def arrive(now_s: float, house: House) -> None:
     """The next request: refused, or routed to a replica and put in its queue."""
-    jobs, lists, books, times, rules = (
-        house.jobs,
-        house.lists,
-        house.books,
-        house.times,
-        house.rules,
-    )
     request = house.counters[NEXT]
     house.counters[NEXT] += 1
     reason = refusal(
-        rules.batching_code,
-        jobs[request].prompt_tokens,
-        jobs[request].output_tokens,
+        house.rules.batching_code,
+        house.jobs[request].prompt_tokens,
+        house.jobs[request].output_tokens,
         house.limits,
     )
-    times[request].refusal_code = reason
+    if reason == SERVED:
+        reason = receive(request, now_s, house)
+    house.times[request].refusal_code = reason
     if reason != SERVED:
         let_next_come(now_s, house)
-        return
-    if rules.reads_cache:
-        note_missing(request, jobs, house.missing, house.limits, house.cache)
-    replica = pick_replica(
-        rules.routing_code,
-        house.counters[ROUTED],
-        times[request].draw_frac,
-        lists.waiting_count,
-        lists.running_count,
-        lists.free_blocks,
-        house.missing,
-    )
+
+
+def receive(request: int, now_s: float, house: House) -> int:
+    """A request that can be served: sent to a replica, held while none is open, or not let in."""
+    rules, seen = house.rules, look_around(request, house)
+    if len(seen.replicas) == 0:
+        hold(request, house)
+        return SERVED
+    asked = asked_of(request, house)
+    picked = pick_replica(rules.routing_code, asked, seen)
+    if not lets_in(rules.admission_code, asked, seen, picked, rules.admission):
+        return NOT_ADMITTED
     house.counters[ROUTED] += 1
-    times[request].replica = replica
+    send(request, seen.replicas[picked], now_s, house)
+    return SERVED
+
+
+def send(request: int, replica: int, now_s: float, house: House) -> None:
+    """A request joins the queue of a replica, which acts at once where it had nothing to do."""
+    books, jobs, lists = house.books, house.jobs, house.lists
+    house.times[request].replica = replica
     settle(replica, now_s, house)
     line_up(replica, request, jobs, lists)
-    first = replica - replica % rules.copies
-    if books[first].clock_s == NEVER_S:
+    lists[replica].due_tokens += tokens_due(request, jobs)
+    first = replica - replica % house.rules.copies
+    if books[first].clock_s == NEVER_S and books[first].door != DEAF:
         books[first].clock_s = now_s
 
 
-def note_missing(
-    request: int, jobs: Jobs, missing: Codes, limits: Limits, cache: Cache | None
-) -> None:
-    """Tokens of a prompt that each replica would have to compute."""
+def hold(request: int, house: House) -> None:
+    """Waits at the router, in order, until a replica opens."""
+    counters = house.counters
+    house.jobs[request].behind = -1
+    if counters[HELD] == 0:
+        counters[FIRST_HELD] = request
+    else:
+        house.jobs[counters[LAST_HELD]].behind = request
+    counters[LAST_HELD] = request
+    counters[HELD] += 1
+
+
+def asked_of(request: int, house: House) -> Asked:
+    """What policies at the door know of a request."""
+    times, jobs = house.times, house.jobs
+    return Asked(
+        house.counters[ROUTED],
+        times[request].draw_frac,
+        times[request].session,
+        jobs[request].rank,
+        jobs[request].prompt_tokens,
+    )
+
+
+def look_around(request: int, house: House) -> Seen:
+    """What policies at the door see of the replicas that take requests."""
+    seen, lists, books, count = house.seen, house.lists, house.books, 0
+    prompt = house.jobs[request].prompt_tokens
+    for replica in range(len(books)):
+        if books[replica].door == SHUT:
+            continue
+        seen.replicas[count] = replica
+        seen.waiting[count] = lists[replica].waiting_count
+        seen.running[count] = lists[replica].running_count
+        seen.free_blocks[count] = lists[replica].free_blocks
+        seen.due_tokens[count] = lists[replica].due_tokens - books[replica].prefill_tokens
+        seen.prompt_token_s[count] = house.rules.prompt_token_s * books[replica].pace_frac
+        seen.missing_tokens[count] = prompt
+        if house.rules.reads_cache:
+            seen.missing_tokens[count] = missing_tokens(
+                replica, request, house.jobs, house.limits, house.cache
+            )
+        count += 1
+    return Seen(
+        seen.replicas[:count],
+        seen.waiting[:count],
+        seen.running[:count],
+        seen.free_blocks[:count],
+        seen.missing_tokens[:count],
+        seen.due_tokens[:count],
+        seen.prompt_token_s[:count],
+    )
+
+
+def missing_tokens(
+    replica: int, request: int, jobs: Jobs, limits: Limits, cache: Cache | None
+) -> int:
+    """Tokens of a prompt that a replica would have to compute."""
     prompt = jobs[request].prompt_tokens
     if cache is None:
-        missing[:] = prompt
-        return
-    for replica in range(len(missing)):
-        found = look_up(replica, request, prompt, limits, cache)
-        found += look_below(replica, request, found, prompt, limits, cache)
-        missing[replica] = prompt - found * limits.block_tokens
+        return prompt
+    found = look_up(replica, request, prompt, limits, cache)
+    found += look_below(replica, request, found, prompt, limits, cache)
+    return prompt - found * limits.block_tokens
 
 
 def let_next_come(now_s: float, house: House) -> None:
@@ -177,6 +246,8 @@ def take_off(replica: int, now_s: float, arrival_s: float, house: House) -> bool
         books[replica].clock_s = NEVER_S
         return True
     thrown_before = lists[replica].preemptions
+    if house.rules.evicts and lists[replica].waiting_count > 0:
+        make_way(replica, house.jobs, lists, house.limits, house.seats, house.cache)
     count = form_batch(
         house.rules.batching_code,
         replica,
@@ -192,6 +263,8 @@ def take_off(replica: int, now_s: float, arrival_s: float, house: House) -> bool
     has_decodes_only = start_step(replica, now_s, house)
     is_steady = count == lists[replica].running_count
     is_steady = is_steady and lists[replica].preemptions == thrown_before
+    if house.rules.evicts and lists[replica].waiting_count > 0:
+        return True  # every step asks anew who has to leave
     is_skipped = house.rules.can_skip and house.counters[LOGGED] >= len(house.log.replica)
     if has_decodes_only and is_steady and is_skipped:
         repeat_step(replica, min(arrival_s, others_act_s(replica, house)), house)

@@ -68,6 +68,11 @@ class Fleet:
     swap_blocks : room of each replica in its host for requests that are thrown out; 0 computes
         them again
     swap_block_s : to move one block to the host or back [s]
+    evicts : who is less urgent leaves his seat for the first who waits
+    admission : file in admission/ that lets requests in, or turns them away
+    most_waiting, most_wait_s : requests in a queue, and seconds until a first token as they can be
+        foreseen, above which the policies of admission turn requests away
+    shed_from_rank : who has less is always let in
 
     Raises
     ------
@@ -92,6 +97,11 @@ class Fleet:
     tiers: tuple[Tier, ...] = ()
     swap_blocks: int = 0
     swap_block_s: float = 0.0
+    evicts: bool = False
+    admission: str = "everyone"
+    most_waiting: int = 0
+    most_wait_s: float = 0.0
+    shed_from_rank: int = 0
 
     def __post_init__(self) -> None:
         faults = [
@@ -104,6 +114,11 @@ class Fleet:
         faults += [*self._drafting_faults(), *self._cache_faults()]
         if not 0 <= self.request_overhead_s < float("inf"):
             faults.append(f"request_overhead_s is {self.request_overhead_s}; give 0 or more")
+        if self.most_waiting < 0 or not 0 <= self.most_wait_s < float("inf"):
+            faults.append(
+                f"admission goes by {self.most_waiting} requests and {self.most_wait_s} s; "
+                "give 0 or more"
+            )
         if faults:
             raise BadStudy(*faults)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from simkernel.batching._house import blocks_for, free_blocks, line_up, take_blocks
+from simkernel.batching._house import blocks_for, take_blocks
+from simkernel.batching._queue import free_blocks, line_up
 from simkernel.columns import Codes, Floats
 from simkernel.replay.dispatch import pick_replica
-from simkernel.replay.state import House, Records, _fields
+from simkernel.replay.engine import asked_of, look_around
+from simkernel.replay.state import ROUTED, House, Records, _fields
 
 MOVES = _fields(
     *("computed_s", "reserved_s", "done_s", "source", "destination", "behind", "bytes"),
@@ -25,8 +27,8 @@ behind : the request that waits for room behind it, or -1
 bytes : that move
 """
 
-DUE, ROUTED, ON_WAY, COUNTS = range(4)
-"""Places of the counts: transfers under way, requests routed, requests on their way."""
+DUE, ON_WAY, COUNTS = range(3)
+"""Places of the counts: transfers under way, requests on their way."""
 
 NOBODY = -1
 
@@ -37,12 +39,11 @@ class Wires(NamedTuple):
     Parameters
     ----------
     moves : as MOVES
-    counts : as DUE, ROUTED, ON_WAY
+    counts : as DUE, ON_WAY
     due : (n,) requests whose transfer is under way, a binary heap by `done_s`
     source_free_s, destination_free_s : when the wires of each copy of attention are free
     first_waiting, last_waiting : (r,) ends of the queue for room at each destination
     inbound : (r,) requests that come to each destination and are not there yet
-    load : (r,) room to add up what a router sees
     source_bytes_per_s, destination_bytes_per_s, base_s : of the wires of one copy
     layers : of the model where each is sent as it is done, 0 where all go after the prompt
     source_stages, destination_stages : replicas that share the wires of one copy
@@ -56,7 +57,6 @@ class Wires(NamedTuple):
     first_waiting: Codes
     last_waiting: Codes
     inbound: Codes
-    load: Codes
     source_bytes_per_s: float
     destination_bytes_per_s: float
     base_s: float
@@ -77,19 +77,12 @@ def hand_over(request: int, source: int, now_s: float, decode: House, wires: Wir
 
     True where the transfer has begun.
     """
-    for replica in range(len(wires.load)):
-        waiting = decode.lists[replica].waiting_count
-        wires.load[replica] = waiting + wires.inbound[replica]
-    chosen = pick_replica(
-        decode.rules.routing_code,
-        wires.counts[ROUTED],
-        decode.times[request].draw_frac,
-        wires.load,
-        decode.lists.running_count,
-        decode.lists.free_blocks,
-        decode.missing,
-    )
-    wires.counts[ROUTED] += 1
+    seen = look_around(request, decode)
+    for place in range(len(seen.replicas)):
+        seen.waiting[place] += wires.inbound[seen.replicas[place]]
+    asked = asked_of(request, decode)
+    chosen = seen.replicas[pick_replica(decode.rules.routing_code, asked, seen)]
+    decode.counters[ROUTED] += 1
     wires.counts[ON_WAY] += 1
     wires.inbound[chosen] += 1
     wires.moves[request].computed_s = now_s

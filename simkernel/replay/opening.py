@@ -13,6 +13,7 @@ from simkernel.drafting import token_shares
 from simkernel.replay.cache_opening import opened_cache
 from simkernel.replay.engine import NEVER_S
 from simkernel.replay.fleet import Fleet
+from simkernel.replay.pricing import step_price
 from simkernel.replay.requests import Requests
 from simkernel.replay.state import (
     BOOKS,
@@ -33,6 +34,8 @@ from simkernel.replay.state import (
     Prices,
     Records,
     Rules,
+    Seen,
+    Terms,
     Times,
 )
 from simkernel.replay.tables import GRIDS, StepTables
@@ -67,6 +70,7 @@ def opened(requests: Requests, fleet: Fleet, tables: StepTables, run: Run) -> Ho
     counters = np.zeros(COUNTERS, dtype=np.int64)
     counters[KNOWN] = min(run.concurrency, count) if run.concurrency else count
     kept = int(np.sum(requests.output_tokens)) if run.has_token_times else 0
+    prices = prices_of(tables)
     return House(
         counters=counters,
         jobs=_jobs(requests),
@@ -78,9 +82,9 @@ def opened(requests: Requests, fleet: Fleet, tables: StepTables, run: Run) -> Ho
         books=_books(int(fleet.replicas)),
         log=_records(LOG, run.logged_steps),
         limits=_limits(fleet),
-        prices=prices_of(tables),
-        rules=_rules(requests, fleet, run),
-        missing=np.zeros(int(fleet.replicas), dtype=np.int64),
+        prices=prices,
+        rules=_rules(requests, fleet, prices, run),
+        seen=_seen(int(fleet.replicas)),
         cache=opened_cache(requests, fleet),
     )
 
@@ -119,6 +123,7 @@ def _jobs(requests: Requests) -> Jobs:
     jobs = _records(JOBS, len(requests))
     jobs.prompt_tokens = requests.prompt_tokens
     jobs.output_tokens = requests.output_tokens
+    jobs.rank = 0 if requests.ranks is None else requests.ranks
     return jobs
 
 
@@ -134,6 +139,7 @@ def _times(requests: Requests, run: Run) -> Times:
     times.arrival_s = 0.0 if run.concurrency else requests.arrival_s
     times.start_s = times.first_token_s = times.finish_s = np.nan
     times.replica = -1
+    times.session = -1 if requests.sessions is None else requests.sessions
     times.draw_frac = np.random.default_rng(run.seed).random(len(requests))
     times.token_start = np.cumsum(requests.output_tokens) - requests.output_tokens
     return times
@@ -142,10 +148,11 @@ def _times(requests: Requests, run: Run) -> Times:
 def _books(replicas: int) -> Books:
     books = _records(BOOKS, replicas)
     books.clock_s = NEVER_S
+    books.pace_frac = 1.0
     return books
 
 
-def _rules(requests: Requests, fleet: Fleet, run: Run) -> Rules:
+def _rules(requests: Requests, fleet: Fleet, prices: Prices, run: Run) -> Rules:
     lengths = np.asarray(requests.prompt_tokens) + np.asarray(requests.output_tokens)
     return Rules(
         batching_code=plugins.code("batching", fleet.batching),
@@ -156,6 +163,34 @@ def _rules(requests: Requests, fleet: Fleet, run: Run) -> Rules:
         most_dry_steps=int(np.max(lengths, initial=1)),
         copies=int(fleet.copies),
         reads_cache=bool(plugins.find("routing", fleet.routing).READS_CACHE),
+        evicts=bool(fleet.evicts),
+        admission_code=plugins.code("admission", fleet.admission),
+        admission=Terms(
+            most_waiting=int(fleet.most_waiting),
+            most_wait_s=float(fleet.most_wait_s),
+            from_rank=int(fleet.shed_from_rank),
+        ),
+        prompt_token_s=_prompt_token_s(fleet, prices),
+    )
+
+
+def _prompt_token_s(fleet: Fleet, prices: Prices) -> float:
+    """A step full of one prompt, over its tokens."""
+    tokens = int(fleet.token_budget)
+    step_s, _, _ = step_price(tokens, 1, 0, 0, 1, 0, float(tokens) ** 2, prices)
+    return float(step_s) / tokens
+
+
+def _seen(replicas: int) -> Seen:
+    counts = np.zeros((6, replicas), dtype=np.int64)
+    return Seen(
+        replicas=counts[0],
+        waiting=counts[1],
+        running=counts[2],
+        free_blocks=counts[3],
+        missing_tokens=counts[4],
+        due_tokens=counts[5],
+        prompt_token_s=np.zeros(replicas),
     )
 
 

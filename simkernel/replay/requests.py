@@ -28,6 +28,8 @@ class Requests:
     prompt_tokens : (n,) whole numbers, >= 0
     output_tokens : (n,) tokens the request ends after, whole numbers, >= 0
     prefixes : hashed blocks of the prompts, None where nothing is known of them
+    ranks : (n,) who has less goes first, None where all are alike
+    sessions : (n,) whose each is, from 0, -1 of nobody; None where nothing is known of them
 
     Raises
     ------
@@ -44,6 +46,8 @@ class Requests:
     prompt_tokens: Codes
     output_tokens: Codes
     prefixes: Prefixes | None = None
+    ranks: Codes | None = None
+    sessions: Codes | None = None
 
     def __post_init__(self) -> None:
         faults = _faults(self)
@@ -79,6 +83,12 @@ def _faults(requests: Requests) -> list[str]:
         faults.append(
             f"{len(requests)} requests have hashed blocks of {hashed}; give those of all"
         )
+    for name in ("ranks", "sessions"):
+        column = getattr(requests, name)
+        if column is not None and np.shape(column) != (len(requests),):
+            faults.append(
+                f"{len(requests)} requests have {np.shape(column)} {name}; give one each"
+            )
     return faults
 
 

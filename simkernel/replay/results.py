@@ -15,13 +15,17 @@ REFUSALS = (
     "longer than the context limit",
     "longer than the pool of cache blocks",
     "longer than the token budget, and prompts are not split",
+    "not let in by the admission policy",
+    "lost with a replica that failed",
+    "no replica was left to serve it",
 )
-"""Why a request is refused at arrival, by its code; 0 is served."""
+"""Why a request is not served, by its code; 0 is served."""
 
 STEADY_GROWTH_FRAC = 0.02
 """A queue at 95% load still swings by some 20 requests: 2% of a thousand arrivals."""
 
-SERVED, NO_PROMPT, NO_OUTPUT, BEYOND_CONTEXT, BEYOND_POOL, BEYOND_BUDGET = range(len(REFUSALS))
+SERVED, NO_PROMPT, NO_OUTPUT, BEYOND_CONTEXT, BEYOND_POOL, BEYOND_BUDGET = range(6)
+NOT_ADMITTED, LOST, STRANDED = range(6, len(REFUSALS))
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class ReplicaTotals:
     step_j, idle_j : energy in steps and between them, zero without tables of joules [J]
     extended_steps : steps that read a table beyond its last grid point
     end_s : when its last step ended [s]
+    powered_s : that it was switched on, from the first moment until its end or the last step of
+        the fleet [s]
     """
 
     steps: Codes
@@ -70,6 +76,7 @@ class ReplicaTotals:
     idle_j: Floats
     extended_steps: Codes
     end_s: Floats
+    powered_s: Floats
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from simkernel.columns import Codes
+from simkernel.columns import Codes, Floats
 from simkernel.errors import ReplayStuck
+from simkernel.operations.control import Control
+from simkernel.operations.outages import QUIET, Operations
 from simkernel.replay import engine
 from simkernel.replay.fleet import Fleet
 from simkernel.replay.opening import Run, opened
@@ -33,6 +35,7 @@ def replay(
     tables: StepTables,
     run: Run = PLAIN,
     progress: Progress | None = None,
+    operations: Operations = QUIET,
 ) -> ReplayResult:
     """The times of every request of a stream.
 
@@ -43,6 +46,7 @@ def replay(
     tables : step times of each replica
     run : seed, closed loop, what is kept
     progress : called about every second
+    operations : what happens to the fleet meanwhile
 
     Raises
     ------
@@ -50,18 +54,20 @@ def replay(
     ReplayStuck : a policy that serves nobody: the requests named wait for ever
     """
     house = opened(requests, fleet, tables, run)
-    advance = _loop(run, in_groups=fleet.copies > 1)
-    outcome = engine.GOING
-    while outcome == engine.GOING:
-        outcome = advance(EVENTS_AT_ONCE, house)
+    advance, control = _loop(run, in_groups=fleet.copies > 1), Control(house, operations)
+    while True:
+        outcome = advance(EVENTS_AT_ONCE, control.next_s, house)
         if progress is not None:
             progress(int(house.counters[NEXT]), len(requests))
-    if outcome == engine.STUCK:
-        raise _stuck(house, fleet)
-    return result_of(house)
+        if outcome == engine.STUCK:
+            raise _stuck(house, fleet)
+        if outcome == engine.DONE and control.is_over:
+            return result_of(house, control.powered_s())
+        if outcome != engine.GOING:
+            control.act()
 
 
-def _loop(run: Run, *, in_groups: bool) -> Callable[[int, House], int]:
+def _loop(run: Run, *, in_groups: bool) -> Callable[[int, float, House], int]:
     if not run.is_compiled:
         return engine.advance_together if in_groups else engine.advance
     from simkernel.replay import compiled  # numba takes half a second to import
@@ -79,8 +85,13 @@ def _stuck(house: House, fleet: Fleet) -> ReplayStuck:
     )
 
 
-def result_of(house: House) -> ReplayResult:
-    """The columns of a house as a caller reads them."""
+def result_of(house: House, powered_s: Floats | None = None) -> ReplayResult:
+    """The columns of a house as a caller reads them.
+
+    Parameters
+    ----------
+    powered_s : (r,) that each replica was on; None for all the time
+    """
     times, jobs, rows = house.times, house.jobs, int(house.counters[LOGGED])
     has_come = np.arange(len(jobs)) < house.counters[KNOWN]
     return ReplayResult(
@@ -94,7 +105,7 @@ def result_of(house: House) -> ReplayResult:
         preemptions=_column(jobs.preemptions),
         hit_tokens=_hits(house, len(jobs)),
         refusal_code=_column(times.refusal_code),
-        totals=_totals(house),
+        totals=_totals(house, powered_s),
         token_start=_column(times.token_start),
         token_s=house.token_s,
         log=StepLog(**{f.name: _column(house.log[f.name][:rows]) for f in fields(StepLog)}),
@@ -131,11 +142,11 @@ def _of_cache(house: House) -> dict[str, Any]:
     }
 
 
-def _totals(house: House) -> ReplicaTotals:
+def _totals(house: House, powered_s: Floats | None) -> ReplicaTotals:
     books, lists = house.books, house.lists
     routed = house.times.replica[house.times.replica >= 0]
     requests = np.bincount(routed, minlength=len(books))
-    horizon_s = np.max(books.end_s)
+    on_s = np.full(len(books), np.max(books.end_s)) if powered_s is None else powered_s
     return ReplicaTotals(
         steps=_column(books.steps),
         busy_s=_column(books.busy_s),
@@ -149,7 +160,8 @@ def _totals(house: House) -> ReplicaTotals:
         most_blocks=_column(lists.most_blocks),
         blocks_left=house.limits.pool_blocks - lists.free_blocks,
         step_j=_column(books.step_j),
-        idle_j=house.prices.idle_w * (horizon_s - books.busy_s),
+        idle_j=house.prices.idle_w * np.maximum(on_s - books.busy_s, 0.0),
         extended_steps=_column(books.extended_steps),
         end_s=_column(books.end_s),
+        powered_s=on_s,
     )

@@ -141,7 +141,6 @@ def _wires(count: int, fleets: tuple[Fleet, Fleet], between: Between) -> Wires:
         first_waiting=np.full(replicas, -1, dtype=np.int64),
         last_waiting=np.full(replicas, -1, dtype=np.int64),
         inbound=np.zeros(replicas, dtype=np.int64),
-        load=np.zeros(replicas, dtype=np.int64),
         source_bytes_per_s=float(between.source_bytes_per_s),
         destination_bytes_per_s=float(between.destination_bytes_per_s),
         base_s=float(between.base_s),

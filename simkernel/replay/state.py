@@ -13,9 +13,14 @@ import numpy as np
 
 from simkernel.columns import Codes, Floats
 
-NEXT, ROUTED, KNOWN, LOGGED, STUCK_AT, COUNTERS = range(6)
+NEXT, ROUTED, KNOWN, LOGGED, STUCK_AT, HELD, FIRST_HELD, LAST_HELD, COUNTERS = range(9)
 """Places of the counters: the next request to arrive, requests routed, requests whose arrival is
-known, steps logged, the replica that is stuck; and how many counters there are."""
+known, steps logged, the replica that is stuck, requests that wait at the router for a replica to
+open, the ends of their queue; and how many counters there are."""
+
+OPEN, SHUT, DEAF = range(3)
+"""Doors of a replica: it takes requests; it takes none; it takes them and does nothing, because
+nobody knows yet that it failed."""
 
 Records: TypeAlias = Any
 """An array of records; which fields it has, the checker cannot see."""
@@ -36,9 +41,10 @@ def _fields(*names: str) -> np.dtype[Any]:
 
 JOBS = _fields(
     *("prompt_tokens", "output_tokens", "made_tokens", "cached_tokens"),
-    *("blocks", "behind", "preemptions"),
+    *("blocks", "behind", "preemptions", "rank"),
 )
-"""Every request, (n,): what it asks and how far it is.
+"""Every request, (n,): what it asks and how far it is. Eight fields: one line of a processor's
+cache.
 
 prompt_tokens, output_tokens : as asked
 made_tokens : output tokens so far; they survive a preemption
@@ -46,11 +52,12 @@ cached_tokens : whose keys and values are in the cache; none after a preemption
 blocks : of the pool that it holds
 behind : the request that waits behind it, or -1
 preemptions : times it was thrown out
+rank : who has less goes first, 0 where all are alike
 """
 
 LISTS = _fields(
     *("running_count", "waiting_count", "first_waiting", "last_waiting"),
-    *("free_blocks", "most_blocks", "preemptions", "recomputed_tokens"),
+    *("free_blocks", "most_blocks", "preemptions", "recomputed_tokens", "due_tokens"),
 )
 """What each replica has in the house, (r,).
 
@@ -58,6 +65,8 @@ running_count, waiting_count : requests with a seat, requests in the queue
 first_waiting, last_waiting : ends of the queue, linked by `behind`; -1 when empty
 free_blocks, most_blocks : of the pool: free now, in use at most so far
 preemptions, recomputed_tokens : requests thrown out, tokens lost by it
+due_tokens : of prompts that came to it, those in its cache left out and those lost counted again;
+    less the `prefill_tokens` of BOOKS it is what is still to compute
 """
 
 SEATS = _fields("running", "request", "tokens")
@@ -70,20 +79,21 @@ request, tokens : who takes part in the step, and how many tokens of it are comp
 
 TIMES = _fields(
     *("arrival_s", "start_s", "first_token_s", "finish_s"),
-    *("draw_frac", "replica", "refusal_code", "token_start"),
+    *("draw_frac", "replica", "refusal_code", "token_start", "session"),
 )
 """When what happened to each request, (n,), and where; NaN and -1 until it did.
 
 arrival_s, start_s, first_token_s, finish_s, replica, refusal_code : as in `results.ReplayResult`
 draw_frac : a draw from 0 to below 1 for routers that leave it to chance
 token_start : where the times of its tokens begin, when they are kept
+session : whose it is, -1 of nobody
 """
 
 BOOKS = _fields(
     *("clock_s", "changed_s", "is_flying", "flying_sequences", "flying_steps", "flying_context"),
     *("dry_steps", "flying_tokens", "flying_decodes", "own_s", "own_j", "is_beyond", "ended"),
     *("steps", "busy_s", "prefill_tokens", "decode_tokens", "request_s", "running_s", "step_j"),
-    *("extended_steps", "end_s"),
+    *("extended_steps", "end_s", "door", "pace_frac"),
 )
 """The state and the sums of each replica, (r,).
 
@@ -96,6 +106,8 @@ flying_context : tokens in the caches of its decodes at its start, summed
 dry_steps : since its last output token
 flying_tokens, flying_decodes, own_s, own_j, is_beyond, ended : of a copy that steps with others:
     what it brings to the step, what that takes by itself, and the requests that end with it
+door : OPEN, SHUT or DEAF
+pace_frac : how long its steps take, of what the tables say
 steps and the rest : as in `results.ReplicaTotals`
 """
 
@@ -275,6 +287,21 @@ class Prices(NamedTuple):
     hides_frac: float
 
 
+class Terms(NamedTuple):
+    """What an admission policy goes by.
+
+    Parameters
+    ----------
+    most_waiting : requests in the queue of the replica that was picked
+    most_wait_s : until the first token, as it can be foreseen [s]
+    from_rank : whoever has less is always let in
+    """
+
+    most_waiting: int
+    most_wait_s: float
+    from_rank: int
+
+
 class Rules(NamedTuple):
     """How the replay goes on.
 
@@ -287,6 +314,10 @@ class Rules(NamedTuple):
     most_dry_steps : steps without an output token before the replay counts as stuck
     copies : replicas that step together
     reads_cache : the router asks what each replica has of a prompt
+    evicts : who is less urgent leaves for the first who waits
+    admission_code : which policy, by its place in the folder
+    admission : what it goes by
+    prompt_token_s : a step full of prompts, over its tokens [s]
     """
 
     batching_code: int
@@ -297,6 +328,52 @@ class Rules(NamedTuple):
     most_dry_steps: int
     copies: int
     reads_cache: bool
+    evicts: bool
+    admission_code: int
+    admission: Terms
+    prompt_token_s: float
+
+
+class Asked(NamedTuple):
+    """What a router and an admission policy know of a request.
+
+    Parameters
+    ----------
+    serial : that many were routed before it
+    draw_frac : a draw from 0 to below 1, made beforehand from the seed
+    session : whose it is, -1 of nobody
+    rank : who has less goes first
+    prompt_tokens : of it
+    """
+
+    serial: int
+    draw_frac: float
+    session: int
+    rank: int
+    prompt_tokens: int
+
+
+class Seen(NamedTuple):
+    """What they see of the replicas that take requests, in order; (c,) each.
+
+    Parameters
+    ----------
+    replicas : which they are
+    waiting, running : requests in the queue, in the batch
+    free_blocks : of the pool
+    missing_tokens : of the request, that each would have to compute; of the whole prompt unless
+        the policy says READS_CACHE
+    due_tokens : of the prompts that are there before it, still to compute
+    prompt_token_s : a step full of prompts takes, over its tokens [s]
+    """
+
+    replicas: Codes
+    waiting: Codes
+    running: Codes
+    free_blocks: Codes
+    missing_tokens: Codes
+    due_tokens: Codes
+    prompt_token_s: Floats
 
 
 LUCK = 1 << 16
@@ -310,7 +387,7 @@ class House(NamedTuple):
     """All of it: what a call of the loop is given.
 
     `luck` are tokens that steps make of a decoding sequence, drawn once; one 1 without drafts.
-    `missing` is room to tell a router the tokens that each replica would have to compute.
+    `seen` is room to tell a router what the replicas have.
     `cache` is None where blocks are only counted: nothing of it is compiled then.
     """
 
@@ -326,5 +403,5 @@ class House(NamedTuple):
     limits: Limits
     prices: Prices
     rules: Rules
-    missing: Codes
+    seen: Seen
     cache: Cache | None

@@ -29,6 +29,8 @@ def start_step(replica: int, now_s: float, house: House) -> bool:
     )
     waits_s = loaded_s(replica, house.cache)
     step_s, step_j = step_s + waits_s, step_j + house.prices.idle_w * waits_s
+    slower_s = step_s * (house.books[replica].pace_frac - 1.0)
+    step_s, step_j = step_s + slower_s, step_j + house.prices.idle_w * slower_s
     house.books[replica].flying_steps = house.books[replica].is_flying = 1
     house.books[replica].clock_s = now_s + step_s
     house.books[replica].prefill_tokens += tokens - decodes
@@ -125,12 +127,14 @@ def repeat_decodes(most: int, until_s: float, book: Records, prices: Prices) -> 
     """
     count, context_tokens, end_s = book.flying_sequences, book.flying_context, book.clock_s
     busy_s, running_s, step_j = book.busy_s, book.running_s, book.step_j
-    steps, extended = 1, 0
+    steps, extended, slower_frac = 1, 0, book.pace_frac - 1.0
     while steps < most and end_s < until_s:
         context_tokens += count
         add_s, add_j, is_beyond = step_price(
             count, count, count, context_tokens, 0, 0, 0.0, prices
         )
+        slower_s = add_s * slower_frac
+        add_s, add_j = add_s + slower_s, add_j + prices.idle_w * slower_s
         end_s += add_s
         busy_s += add_s
         running_s += count * add_s

@@ -6,7 +6,7 @@ any requests runs along empty.
 
 from __future__ import annotations
 
-from simkernel.batching._house import take_blocks
+from simkernel.batching._house import make_way, take_blocks
 from simkernel.replay.dispatch import form_batch
 from simkernel.replay.pricing import least_step_s, parts_price, shared_price
 from simkernel.replay.state import House
@@ -27,6 +27,9 @@ def form_together(first: int, house: House) -> tuple[int, bool]:
     total, is_steady = 0, True
     for copy in range(first, first + house.rules.copies):
         thrown_before, count = lists[copy].preemptions, 0
+        if house.rules.evicts and lists[copy].waiting_count > 0:
+            make_way(copy, house.jobs, lists, house.limits, house.seats, house.cache)
+            is_steady = False
         if lists[copy].running_count + lists[copy].waiting_count > 0:
             count = form_batch(
                 house.rules.batching_code,
@@ -75,7 +78,7 @@ def start_together(first: int, now_s: float, house: House) -> bool:
             prefilling += prefills
     mean_tokens = all_tokens / house.rules.copies
     shared_s, shared_j = shared_price(longest_s, most_tokens, mean_tokens, prices)
-    step_s = max(longest_s + shared_s, least_step_s(prefilling, prices))
+    step_s = max(longest_s + shared_s, least_step_s(prefilling, prices)) * books[first].pace_frac
     books[first].clock_s, books[first].is_flying = now_s + step_s, 1
     for copy in range(first, first + house.rules.copies):
         if books[copy].flying_sequences > 0:
@@ -146,7 +149,7 @@ def next_step_s(first: int, house: House) -> float:
             all_tokens += count
     mean_tokens = all_tokens / house.rules.copies
     shared_s, shared_j = shared_price(longest_s, most_tokens, mean_tokens, prices)
-    step_s = max(longest_s + shared_s, least_step_s(0, prices))
+    step_s = max(longest_s + shared_s, least_step_s(0, prices)) * books[first].pace_frac
     for copy in range(first, first + house.rules.copies):
         if books[copy].flying_sequences > 0:
             book_copy(copy, step_s, shared_s, shared_j, house)

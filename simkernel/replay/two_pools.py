@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from simkernel.batching._house import free_blocks
+from simkernel.batching._queue import free_blocks
 from simkernel.replay.engine import (
     DONE,
     GOING,

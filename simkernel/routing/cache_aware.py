@@ -12,30 +12,21 @@ and half, where nothing else is said); NVIDIA Dynamo and llm-d weigh both.
 
 from __future__ import annotations
 
-from simkernel.columns import Codes
+from simkernel.replay.state import Asked, Seen
 from simkernel.routing._load import most_load
 
 READS_CACHE = True
 
 
-def pick(
-    serial: int,
-    draw_frac: float,
-    waiting: Codes,
-    running: Codes,
-    free_blocks: Codes,
-    missing: Codes,
-) -> int:
+def pick(asked: Asked, seen: Seen) -> int:
     """The replica with the fewest tokens to compute among those that are hardly busier."""
-    least = waiting[0] + running[0]
-    for replica in range(1, len(waiting)):
-        least = min(least, waiting[replica] + running[replica])
+    least = seen.waiting[0] + seen.running[0]
+    for place in range(1, len(seen.waiting)):
+        least = min(least, seen.waiting[place] + seen.running[place])
     most = most_load(least)
     best, fewest, load = -1, 0, 0
-    for replica in range(len(waiting)):
-        own = waiting[replica] + running[replica]
-        if own <= most and (
-            best < 0 or missing[replica] < fewest or (missing[replica] == fewest and own < load)
-        ):
-            best, fewest, load = replica, missing[replica], own
+    for place in range(len(seen.waiting)):
+        own, missing = seen.waiting[place] + seen.running[place], seen.missing_tokens[place]
+        if own <= most and (best < 0 or missing < fewest or (missing == fewest and own < load)):
+            best, fewest, load = place, missing, own
     return best

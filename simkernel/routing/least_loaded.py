@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from simkernel.columns import Codes
+from simkernel.replay.state import Asked, Seen
+from simkernel.routing._load import least_busy
 
 READS_CACHE = False
 
 
-def pick(
-    serial: int,
-    draw_frac: float,
-    waiting: Codes,
-    running: Codes,
-    free_blocks: Codes,
-    missing: Codes,
-) -> int:
+def pick(asked: Asked, seen: Seen) -> int:
     """The replica with the fewest requests waiting or running."""
-    best = 0
-    for replica in range(1, len(waiting)):
-        if waiting[replica] + running[replica] < waiting[best] + running[best]:
-            best = replica
-    return best
+    return least_busy(seen)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from simkernel.columns import Codes
+from simkernel.replay.state import Asked, Seen
 
 READS_CACHE = False
 
 
-def pick(
-    serial: int,
-    draw_frac: float,
-    waiting: Codes,
-    running: Codes,
-    free_blocks: Codes,
-    missing: Codes,
-) -> int:
+def pick(asked: Asked, seen: Seen) -> int:
     """The replica that the draw falls on."""
-    return int(draw_frac * len(waiting))
+    return int(asked.draw_frac * len(seen.replicas))

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from simkernel.columns import Codes
+from simkernel.replay.state import Asked, Seen
 
 READS_CACHE = False
 
 
-def pick(
-    serial: int,
-    draw_frac: float,
-    waiting: Codes,
-    running: Codes,
-    free_blocks: Codes,
-    missing: Codes,
-) -> int:
+def pick(asked: Asked, seen: Seen) -> int:
     """The replica whose turn it is."""
-    return serial % len(waiting)
+    return asked.serial % len(seen.replicas)

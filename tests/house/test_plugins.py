@@ -8,12 +8,19 @@ from rooms import ROOT, rooms
 
 from simkernel import plugins
 
-MUST_HOLD = {"collectives": 3, "schedules": 3, "batching": 5, "routing": 3}
+MUST_HOLD = {
+    "collectives": 3,
+    "schedules": 3,
+    "batching": 5,
+    "routing": 6,
+    "admission": 3,
+    "autoscaling": 3,
+}
 """Plug-in folders and the least number of algorithms in each."""
 
 FOLDERS = [
     folder
-    for folder in ("collectives", "schedules", "batching", "routing")
+    for folder in ("collectives", "schedules", "batching", "routing", "admission", "autoscaling")
     if (ROOT / "simkernel" / folder).exists()
 ]
 

@@ -71,6 +71,7 @@ PLAIN = {
     **dict.fromkeys(("per_micro_batch", "again"), "byte"),  # activations, simkernel/memory.py
     **dict.fromkeys(("cv", "peak_over"), "count"),  # peak_over_mean, simkernel/arrivals.py
     **dict.fromkeys(("operational", "embodied"), "kgco2e"),
+    "target": "count",  # as its policy has it, simkernel/autoscaling
     **dict.fromkeys(("under", "over"), "count"),  # of any function, simkernel/false_position.py
 }
 """Names without a unit word whose unit must be told: the short end of the nomenclature."""

@@ -55,6 +55,7 @@ def test_a_place_that_cannot_be_written_means_compiling_anew(tmp_path, monkeypat
 def test_the_compiled_chain_reaches_every_policy_of_the_folders():
     """The last of a folder would be compiled as the one before."""
     requests, tables = families(per_s=60.0), linear_tables()  # who looks at caches finds some
+    requests = replace(requests, sessions=np.arange(len(requests)) % 7)
     tight = {"replicas": 3, "pool_blocks": 150, "token_budget": 1200, "has_prefix_cache": True}
     ends_s = {
         (batching, routing): replay(

@@ -10,6 +10,7 @@ from simkernel.errors import ReplayStuck, UnknownName
 from simkernel.replay.opening import Run
 from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
+from simkernel.replay.state import Asked, Seen
 from simkernel.routing import least_loaded, random, round_robin
 
 SECONDS = linear_tables(launch_s=1.0, token_s=0.0, context_s=0.0)
@@ -155,30 +156,31 @@ def test_an_unknown_policy_is_named():
         replay(stream(3), fleet("chunked_prefil"), SECONDS)
 
 
+def asked(serial=0, draw_frac=0.0):
+    return Asked(serial, draw_frac, session=-1, rank=0, prompt_tokens=1)
+
+
+def seen(waiting, running):
+    none, places = np.zeros(len(waiting)), np.arange(len(waiting))
+    return Seen(places, np.array(waiting), np.array(running), places, places, places, none)
+
+
 def test_least_loaded_goes_to_the_fewest_in_the_house():
     """Requests would queue behind others while a replica is idle."""
-    waiting, running = np.array([0, 1, 0, 0]), np.array([3, 1, 2, 2])
-    assert least_loaded.pick(0, 0.0, waiting, running, running, running) == 1
-    assert least_loaded.pick(0, 0.0, 0 * waiting, running + waiting, running, running) == 1
+    assert least_loaded.pick(asked(), seen([0, 1, 0, 0], [3, 1, 2, 2])) == 1
+    assert least_loaded.pick(asked(), seen([0, 0, 0, 0], [3, 2, 2, 2])) == 1
 
 
 def test_round_robin_takes_turns():
     """Some replica would be left out."""
-    queue = np.zeros(3, dtype=int)
-    assert [round_robin.pick(i, 0.9, queue, queue, queue, queue) for i in range(5)] == [
-        0,
-        1,
-        2,
-        0,
-        1,
-    ]
+    three = seen([0, 0, 0], [0, 0, 0])
+    assert [round_robin.pick(asked(i), three) for i in range(5)] == [0, 1, 2, 0, 1]
 
 
 def test_random_reaches_each_replica_alike():
     """The last replica would never be drawn, or one beyond it."""
-    queue = np.zeros(4, dtype=int)
-    draws = (np.arange(1000) + 0.5) / 1000
-    picks = [random.pick(0, draw, queue, queue, queue, queue) for draw in draws]
+    draws, four = (np.arange(1000) + 0.5) / 1000, seen([0] * 4, [0] * 4)
+    picks = [random.pick(asked(draw_frac=draw), four) for draw in draws]
     assert np.bincount(picks).tolist() == [250] * 4
 
 
