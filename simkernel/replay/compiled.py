@@ -2,18 +2,20 @@
 
 A function of the loop is compiled with every function it calls. What is kept on disk is filed
 under a fingerprint of all sources, because numba alone looks only at the file of the outermost
-function and would run yesterday's policy. Where no folder can be written, the loop is compiled
-anew in each process.
+function and would run yesterday's policy. Of processes that need the same code one compiles it,
+the others wait for it. Where no folder can be written, each compiles the loop anew.
 """
 
 from __future__ import annotations
 
 import dis
+import fcntl
 import hashlib
 import os
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -92,9 +94,36 @@ def machine_code(loop: Callable[..., Any]) -> Callable[..., Any]:
     try:
         settings.CACHE_DIR = str(folder or "")
         keep = numba.njit(cache=folder is not None, nogil=True, error_model="numpy")
-        return keep(_with_compiled_world(loop, {}))
+        found: Any = keep(_with_compiled_world(loop, {}))
     finally:
         settings.CACHE_DIR = before
+    if folder is not None:
+        found.compile = _one_at_a_time(found.compile, folder / f"{loop.__name__}.lock")
+    return cast(Callable[..., Any], found)
+
+
+def _one_at_a_time(compile_: Callable[[Any], Any], lock: Path) -> Callable[[Any], Any]:
+    """Compiling, or reading what another process has compiled meanwhile; numba reads first."""
+
+    def compiled(signature: Any) -> Any:
+        with _held(lock):
+            return compile_(signature)
+
+    return compiled
+
+
+@contextmanager
+def _held(lock: Path) -> Iterator[None]:
+    """Alone among all processes that hold this lock; beside them where it cannot be locked."""
+    try:
+        file = lock.open("a")
+    except OSError:
+        yield
+        return
+    with file:
+        with suppress(OSError):  # a file system without locks: twice the work is better than none
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def advance_lent(events: int, until_s: float, house: House) -> int:

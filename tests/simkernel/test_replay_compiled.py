@@ -1,6 +1,8 @@
 """Kept machine code is that of today's sources, and a place that cannot be written is no fault."""
 
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +52,25 @@ def test_a_place_that_cannot_be_written_means_compiling_anew(tmp_path, monkeypat
     (tmp_path / "file").touch()
     monkeypatch.setenv("CLUSTER_PLANNER_CACHE", str(tmp_path / "file"))
     assert compiled.cache_folder() is None
+
+
+def test_of_processes_that_need_the_same_code_one_compiles_it(tmp_path):
+    """Every worker of a machine would spend a minute on what the first has nearly done."""
+    inside, most = [], []
+
+    def compile_(signature):
+        inside.append(signature)
+        most.append(len(inside))
+        time.sleep(0.02)
+        inside.remove(signature)
+        return signature
+
+    one_by_one = compiled._one_at_a_time(compile_, tmp_path / "x.lock")
+    beside = compiled._one_at_a_time(compile_, tmp_path / "not there" / "x.lock")
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(one_by_one, range(4))) == [0, 1, 2, 3]
+    assert most == [1, 1, 1, 1]
+    assert beside("alone") == "alone"
 
 
 def test_the_compiled_chain_reaches_every_policy_of_the_folders():
