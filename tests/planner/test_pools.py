@@ -306,6 +306,7 @@ def test_the_closed_form_is_near_the_replay_of_both_pools(tmp_path):
         assert abs(gaps[name]) < most, (name, gaps[name])
 
 
+@pytest.mark.long
 def test_a_recorded_stream_is_one_draw_of_both_pools():
     """A tail would look surer with every replay of the same minute."""
     found = single(pooled(*ONE, 'workload.chat.trace="azure_conversation_2023"'))

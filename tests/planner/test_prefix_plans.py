@@ -119,6 +119,7 @@ def test_pools_apart_with_prefix_caches_are_refused(axis):
         prepare_any(with_settings(asked, [f"{axis}=lru"], names))
 
 
+@pytest.mark.long
 @pytest.mark.bench
 def test_the_replay_finds_what_the_closed_form_promises():
     """The sweep would choose by hits that no fleet has."""

@@ -150,6 +150,7 @@ def test_a_failure_computes_each_request_at_most_once_more():
     assert np.sum(result.totals.prefill_tokens) <= most
 
 
+@pytest.mark.long
 def test_prefix_caches_are_lost_with_their_replica():
     """A replica that restarts would find blocks in a memory that was switched off."""
     from serving_cases import families
@@ -269,6 +270,7 @@ def test_a_router_that_foresees_looks_at_tokens_and_not_at_heads():
     assert by_tokens.replica.tolist() == [0, 1, 1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 50, 100, 150])
 def test_every_request_of_random_scenarios_is_accounted_for(seed):
     """Some mix of policies, failures and traffic would forget a request or never end."""

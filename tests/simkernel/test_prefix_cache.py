@@ -15,6 +15,8 @@ from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
 from simkernel.workload import Prefixes
 
+pytestmark = pytest.mark.long  # its loop takes a minute or two to compile
+
 BATCHING = plugins.names("batching")
 TABLES = linear_tables(token_s=2e-6)
 
@@ -47,7 +49,6 @@ LONG = {"has_prefix_cache": True, "max_context_tokens": 10**6, "max_batch": 64,
         "token_budget": 8192}  # fmt: skip
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("pool_blocks", "block_tokens", "first"),
     [(20_000, 16, 0), (9_000, 16, 3000), (2_500, 64, 500), (700, 512, 0)],
@@ -107,7 +108,6 @@ def test_every_token_is_computed_found_or_counted_as_again(batching):
     assert result.totals.hit_tokens.sum() > 0
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("batching", BATCHING)
 def test_the_compiled_cache_is_the_interpreted_one_and_skipping_changes_nothing(batching):
     """Machine code, or the way it is run, would be another cache."""

@@ -14,6 +14,8 @@ from simkernel.replay.opening import Run
 from simkernel.replay.serve import replay
 from simkernel.replay.serve_pools import Between, replay_pools
 
+pytestmark = pytest.mark.long  # its loop takes a minute or two to compile
+
 BATCHING = plugins.names("batching")
 HOST = Tier(blocks=100_000, block_s=1e-5)
 SWAP = {"swap_blocks": 10_000, "swap_block_s": 1e-6}
@@ -135,7 +137,6 @@ def test_a_router_that_looks_at_caches_finds_more(routing):
     assert hits["cache_aware"] > 1.05 * hits[routing]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("changed", [{"tiers": (Tier(3000, 1e-5), HOST)}, SWAP, {"replicas": 2}])
 def test_the_compiled_tiers_are_the_interpreted_ones_and_skipping_changes_nothing(changed):
     """Machine code, or the way it is run, would be another memory."""
@@ -153,7 +154,6 @@ def test_the_compiled_tiers_are_the_interpreted_ones_and_skipping_changes_nothin
         assert np.array_equal(one, other, equal_nan=True)
 
 
-@pytest.mark.long
 def test_two_pools_with_shared_beginnings_serve_everybody():
     """A hand-over would end a simulator, or leave blocks behind, where prompts share theirs."""
     requests = families(150)

@@ -73,6 +73,7 @@ def test_of_processes_that_need_the_same_code_one_compiles_it(tmp_path):
     assert beside("alone") == "alone"
 
 
+@pytest.mark.long
 def test_the_compiled_chain_reaches_every_policy_of_the_folders():
     """The last of a folder would be compiled as the one before."""
     requests, tables = families(per_s=60.0), linear_tables()  # who looks at caches finds some

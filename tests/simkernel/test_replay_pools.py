@@ -12,6 +12,8 @@ from simkernel.replay.requests import Requests
 from simkernel.replay.serve import replay
 from simkernel.replay.serve_pools import Between, replay_pools
 
+pytestmark = pytest.mark.long  # its loop takes a minute or two to compile
+
 TABLES = (linear_tables(), linear_tables())
 TOKEN_BYTES = 300_000
 BETWEEN = {"source_bytes_per_s": 10e9, "destination_bytes_per_s": 20e9, "base_s": 1e-4}
@@ -104,7 +106,6 @@ def test_wires_without_end_leave_two_queues():
     assert found.moving_s[found.is_moved] == pytest.approx(0.0, abs=1e-8)
 
 
-@pytest.mark.long
 def test_the_compiled_loop_is_the_interpreted_one():
     """Machine code would serve another stream."""
     requests = stream(count=40, per_s=40.0)
